@@ -9,7 +9,8 @@
 // It finds errors that a GPU hides: barriers that not all threads reach, lanes of
 // a warp in different operations, a block too large for its __launch_bounds__,
 // more shared memory than requested, writes beyond an allocation, and reads of
-// uninitialized memory, which is NaN. A read or write far beyond an allocation
+// uninitialized memory, which is NaN. Like a GPU, it refuses to allocate, free, load
+// code and wait while a stream is captured. A read or write far beyond an allocation
 // ends the process (SIGSEGV), and so does one of several numbers at an address that
 // is not aligned (SIGILL). Work in a stream runs at the next wait for it. The
 // environment variable CUDAEMU_ORDER (forward, backward, shuffle:SEED) sets the

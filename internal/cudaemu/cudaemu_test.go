@@ -156,6 +156,17 @@ func TestStreamsAndGraphs(t *testing.T) {
 	args := []unsafe.Pointer{unsafe.Pointer(&by), unsafe.Pointer(&p)}
 	m.must("cuStreamBeginCapture_v2", stream, 1)
 	m.must("cuLaunchKernel", fn, 1, 1, 1, 32, 1, 1, 0, stream, uintptr(unsafe.Pointer(&args[0])), 0)
+	var none uintptr
+	for name, r := range map[string]int{ // what a card refuses during a capture
+		"cuMemAlloc_v2": m.call("cuMemAlloc_v2", uintptr(unsafe.Pointer(&none)), 16), "cuMemFree_v2": m.call("cuMemFree_v2", uintptr(p)),
+		"cuMemAllocHost_v2": m.call("cuMemAllocHost_v2", uintptr(unsafe.Pointer(&none)), 16), "cuMemFreeHost": m.call("cuMemFreeHost", pinned),
+		"cuModuleLoadData": m.call("cuModuleLoadData", uintptr(unsafe.Pointer(&none)), pinned), "cuCtxSynchronize": m.call("cuCtxSynchronize"),
+		"cuStreamSynchronize": m.call("cuStreamSynchronize", stream),
+	} {
+		if r != 900 {
+			t.Errorf("%s during a capture: result %d", name, r)
+		}
+	}
 	m.must("cuStreamEndCapture", stream, uintptr(unsafe.Pointer(&graph)))
 	m.must("cuGraphInstantiateWithFlags", uintptr(unsafe.Pointer(&exec)), graph, 0)
 	by = 1000 // arguments were read when the launch was captured

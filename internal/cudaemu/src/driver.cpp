@@ -61,6 +61,7 @@ API cuDevicePrimaryCtxRelease_v2(int) { return OK; }
 API cuCtxSetCurrent(void* ctx) { return current = ctx != nullptr, OK; }
 API cuCtxSynchronize() {
     BEGIN
+    if (capturing()) return STREAM_CAPTURE_UNSUPPORTED;
     return drainAll();
 }
 
@@ -78,6 +79,7 @@ API cuMemAllocHost_v2(void** p, size_t n) {
 static CUresult release(CUdeviceptr p, bool host) {
     BEGIN
     if (!p) return OK;
+    if (capturing()) return STREAM_CAPTURE_UNSUPPORTED;
     if (CUresult r = drainAll()) return r;
     auto m = memory.find(p);
     if (m == memory.end() || m->second.host != host) return INVALID_VALUE;
@@ -235,6 +237,7 @@ API cuStreamWaitEvent(void*, void*, unsigned) { return cuCtxSynchronize(); }
 // The image is a shared object of the emulated compiler; its header has its length.
 API cuModuleLoadData(void** module, const void* image) {
     BEGIN
+    if (capturing()) return STREAM_CAPTURE_UNSUPPORTED;
     const Elf64_Ehdr* h = (const Elf64_Ehdr*)image;
     if (memcmp(h->e_ident, ELFMAG, SELFMAG)) return INVALID_IMAGE;
     size_t size = h->e_shoff + (size_t)h->e_shentsize * h->e_shnum;

@@ -74,8 +74,15 @@ static CUresult stick(CUresult r, const std::string& why) {
     return r;
 }
 
+static bool capturing() {
+    for (auto& s : streams)
+        if (s.first->capture) return true;
+    return false;
+}
+
 static CUresult allocate(CUdeviceptr* to, size_t size, bool host) {
     if (!size) return INVALID_VALUE;
+    if (capturing()) return STREAM_CAPTURE_UNSUPPORTED;
     if (inUse + size > (size_t)number("CUDAEMU_MEMORY", 2ll << 30)) return OUT_OF_MEMORY;
     size_t body = (size + 64 + page - 1) / page * page, mapped = body + 2 * page;
     char* map = (char*)mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
