@@ -21,7 +21,11 @@ func (c *check) program(env []string, name string, args ...string) ([]byte, erro
 			name = p
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.limit)
+	limit := c.limit
+	if !c.until.IsZero() {
+		limit = min(limit, time.Until(c.until))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var out, problems bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -36,7 +40,7 @@ func (c *check) program(env []string, name string, args ...string) ([]byte, erro
 	fmt.Printf("%.1f s: %s\n", time.Since(begin).Seconds(), what)
 	switch {
 	case ctx.Err() != nil:
-		return out.Bytes(), fmt.Errorf("%s: ended after %v; %s has its output", what, c.limit, c.log.Name())
+		return out.Bytes(), fmt.Errorf("%s: ended after %.1f s; %s has its output", what, time.Since(begin).Seconds(), c.log.Name())
 	case err != nil:
 		return out.Bytes(), fmt.Errorf("%s: %w: %s", what, err, lastLines(problems.String()+out.String(), 8))
 	}

@@ -40,11 +40,26 @@ func TestHangingProgramIsEnded(t *testing.T) {
 	c.limit = 500 * time.Millisecond
 	begin := time.Now()
 	err := c.do(part{"leak", "", leak})
-	if err == nil || !strings.Contains(err.Error(), "ended after 500ms") || time.Since(begin) > 30*time.Second {
+	if err == nil || !strings.Contains(err.Error(), "ended after 0.5 s") || time.Since(begin) > 30*time.Second {
 		t.Errorf("after %v: %v", time.Since(begin), err)
 	}
 	if log := written(t, c, "leak.log"); !strings.Contains(log, "bench step") || !strings.Contains(log, "began") {
 		t.Errorf("the log is %q", log)
+	}
+}
+
+// After the time of all parts no program runs, and the table has what ran before.
+func TestTotalTime(t *testing.T) {
+	c := fakes(t, map[string]string{"grpo": `case "$*" in *"--hidden 512 "*) exec sleep 100 ;; *) echo '{"median_step_s": 0.5, "device": "a card, libraries"}' ;; esac`})
+	c.until = time.Now().Add(2 * time.Second)
+	begin := time.Now()
+	for range 2 {
+		if err := c.do(part{"leak", "", leak}); err == nil || time.Since(begin) > 30*time.Second {
+			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+	}
+	if got := written(t, c, "leak.json"); !strings.Contains(got, "H = 64") || strings.Contains(got, "H = 512") || !strings.Contains(got, "ended early") {
+		t.Errorf("the table is %s", got)
 	}
 }
 
