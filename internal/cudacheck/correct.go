@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // onCard makes the tests run on the GPU.
@@ -29,13 +30,34 @@ func golden(c *check) (*table, error) {
 		count := func(word string) int { return bytes.Count(out, []byte("--- "+word+":")) }
 		t.row(tests.what, count("PASS"), count("FAIL"), count("SKIP"))
 		if err != nil {
-			t.fails("%s: %s", tests.what, failures(out, err))
+			t.fails("%s: %s; each in a process of its own: %s", tests.what, failures(out, err), c.alone(tests.binary, tests.run, tests.skip))
 		}
 		if all := reached.FindAllSubmatch(out, -1); len(all) > 0 {
 			t.note("PyTorch's file, reached in the last of %d runs: %s.", len(all), all[len(all)-1][1])
 		}
 	}
 	return t, nil
+}
+
+// alone runs each test of a binary in a process of its own, and names those that fail: after a fault
+// on the card all tests of its process fail, and a test that hangs ends the others.
+func (c *check) alone(binary, run, skip string) string {
+	defer func(limit time.Duration) { c.limit = limit }(c.limit)
+	c.limit = min(c.limit, 2*time.Minute)
+	list, err := c.program(onCard, binary, "-test.list", run)
+	if err != nil {
+		return err.Error()
+	}
+	var failed []string
+	for name := range strings.FieldsSeq(string(list)) {
+		if out, err := c.program(onCard, binary, "-test.v", "-test.run", "^"+name+"$", "-test.skip", skip); err != nil {
+			failed = append(failed, failures(out, err))
+		}
+	}
+	if len(failed) == 0 {
+		return "none fails"
+	}
+	return strings.Join(failed, ", ")
 }
 
 // failures names the tests that failed.

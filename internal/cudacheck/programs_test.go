@@ -91,3 +91,21 @@ func TestStepWithoutPyTorch(t *testing.T) {
 		t.Errorf("the table is %s", got)
 	}
 }
+
+// After a crash of a test binary the tests run one by one: only the first of these two is at fault.
+func TestFailingTestsRunAlone(t *testing.T) {
+	c := fakes(t, map[string]string{
+		"grpo": `echo '{"device": "a card, libraries"}'`,
+		"gpu.test": `case "$*" in
+*-test.list*) echo TestGPUA; echo TestGPUB ;;
+*'^TestGPUB$'*) echo '--- PASS: TestGPUB' ;;
+*'^TestGPUA$'*) echo '--- FAIL: TestGPUA'; exit 1 ;;
+*) echo '--- FAIL: TestGPUA'; echo '--- FAIL: TestGPUB'; exit 1 ;;
+esac`})
+	if err := c.do(part{"golden", "", golden}); !errors.Is(err, errHolds) {
+		t.Errorf("error %v", err)
+	}
+	if got := written(t, c, "golden.json"); !strings.Contains(got, "TinyLM: TestGPUA, TestGPUB; each in a process of its own: TestGPUA\"") {
+		t.Errorf("the table is %s", got)
+	}
+}
