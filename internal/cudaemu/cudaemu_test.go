@@ -4,6 +4,7 @@ package cudaemu
 
 import (
 	"math"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"unsafe"
@@ -181,6 +182,29 @@ func TestStreamsAndGraphs(t *testing.T) {
 	m.must("cuGraphDestroy", graph)
 	m.must("cuStreamDestroy_v2", stream)
 	m.must("cuMemFreeHost", pinned)
+}
+
+// Memory of the device cannot be read by its address.
+func TestDeviceMemoryIsOutOfReach(t *testing.T) {
+	m := Open(t)
+	if m.Real {
+		t.Skip("the emulator's own tests")
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	p := Upload(m, []float32{1, 2})
+	for _, when := range []string{"before", "after"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s a copy the program can read it", when)
+				}
+			}()
+			t.Log(**(**float32)(unsafe.Pointer(&p)))
+		}()
+		if got := Download[float32](m, p, 2); got[1] != 2 {
+			t.Errorf("a copy is %v", got)
+		}
+	}
 }
 
 // C = alpha·op(A)·op(B) + beta·C, column-major, with rows of padding.

@@ -83,7 +83,11 @@ static CUresult release(CUdeviceptr p, bool host) {
     if (CUresult r = drainAll()) return r;
     auto m = memory.find(p);
     if (m == memory.end() || m->second.host != host) return INVALID_VALUE;
-    if (!intact(p, m->second)) return checkGuards();
+    mprotect(m->second.map + page, m->second.mapped - 2 * page, PROT_READ);
+    if (!intact(p, m->second)) {
+        Reach reach;
+        return checkGuards();
+    }
     inUse -= m->second.size;
     munmap(m->second.map, m->second.mapped);
     memory.erase(m);
@@ -362,6 +366,7 @@ extern "C" void cudaemu_reset() {
     broken = OK;
     zero.queue.clear();
     for (auto& s : streams) s.first->queue.clear();
+    Reach reach;
     for (auto& m : memory) { // restore the guards
         Block& b = m.second;
         memset(b.map + page + b.size, canary, b.mapped - 2 * page - b.size);

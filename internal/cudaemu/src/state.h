@@ -68,6 +68,17 @@ static CUresult broken; // the sticky error
 static bool initialized;
 static thread_local bool current; // a context belongs to a thread
 
+// Device memory can be reached only while a Reach exists: the program that reads it by an address of
+// its own ends, as it would with a card.
+struct Reach {
+    Reach() { protect(PROT_READ | PROT_WRITE); }
+    ~Reach() { protect(PROT_NONE); }
+    static void protect(int how) {
+        for (auto& m : memory)
+            if (!m.second.host) mprotect(m.second.map + page, m.second.mapped - 2 * page, how);
+    }
+};
+
 static CUresult stick(CUresult r, const std::string& why) {
     complain(why);
     if (!broken) broken = r;
@@ -90,6 +101,7 @@ static CUresult allocate(CUdeviceptr* to, size_t size, bool host) {
     mprotect(map + page, body, PROT_READ | PROT_WRITE);
     memset(map + page, 0xff, size); // NaN, -1
     memset(map + page + size, canary, body - size);
+    if (!host) mprotect(map + page, body, PROT_NONE);
     *to = (CUdeviceptr)(map + page);
     memory[*to] = {map, mapped, size, host};
     inUse += size;
@@ -130,8 +142,10 @@ static Stream* streamOf(void* s) {
 }
 
 static CUresult drain(Stream* s) {
+    if (s->queue.empty()) return broken;
     std::vector<Work> queue;
     queue.swap(s->queue);
+    Reach reach;
     for (Work& w : queue) {
         if (broken) return broken;
         CUresult r = w();
