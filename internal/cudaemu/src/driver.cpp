@@ -105,12 +105,10 @@ API cuMemGetInfo_v2(size_t* free, size_t* total) {
 API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t n, void* stream) {
     BEGIN
     if (!holds(to, n, false)) return INVALID_VALUE;
-    if (holds((CUdeviceptr)from, n, true)) // pinned: read when it runs
-        return submit(stream, [=] { return memcpy((void*)to, from, n), (CUresult)OK; });
     Stream* s = streamOf(stream);
-    if (s && s->capture) return STREAM_CAPTURE_UNSUPPORTED;
-    auto copy = std::make_shared<std::vector<char>>((const char*)from, (const char*)from + n);
-    return submit(stream, [=] { return memcpy((void*)to, copy->data(), n), (CUresult)OK; });
+    if (s && s->capture && !holds((CUdeviceptr)from, n, true)) return STREAM_CAPTURE_UNSUPPORTED;
+    // Read when it runs, also memory that is not pinned: a driver may.
+    return submit(stream, [=] { return memcpy((void*)to, from, n), (CUresult)OK; });
 }
 API cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t n, void* stream) {
     BEGIN
