@@ -183,6 +183,7 @@ def main():
     p.add_argument("--json", action="store_true")
     p.add_argument("--tf32", action="store_true", help="products with operands of 11 bits, as --precision tf32")
     p.add_argument("--no-compile", action="store_true", help="leave torch.compile out: it takes a minute to start")
+    p.add_argument("--ways", help="ROLLOUT,UPDATE: only these, e.g. those that an earlier run found the fastest")
     a = p.parse_args()
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = a.tf32
@@ -192,8 +193,12 @@ def main():
     prompts = torch.randint(VOCAB, (a.prompt_len, a.prompts), device=dev)
     advantages = torch.randn(a.prompts * a.group, device=dev)
     left_out = {}
+    rollouts, updates = {}, {}
+    only = a.ways.split(",") if a.ways else None
 
     def attempt(table, name, make):
+        if only and name != only[table is updates]:
+            return
         try:
             f = make()
             f()
@@ -203,7 +208,6 @@ def main():
             left_out[name] = f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
             torch.cuda.synchronize()
 
-    rollouts, updates = {}, {}
     with torch.inference_mode(False), torch.no_grad():
         attempt(rollouts, "gru", lambda: lambda: rollout_gru(m, prompts, a.group, a.response_len))
         attempt(rollouts, "cell", lambda: lambda: rollout_cell(m, prompts, a.group, a.response_len))
@@ -211,7 +215,7 @@ def main():
         if not a.no_compile:
             attempt(rollouts, "compiled", lambda: (lambda one: recorded(lambda: rollout_cell(m, prompts, a.group, a.response_len, one)))(
                 torch.compile(token_step, dynamic=False)))
-        tokens, logps = rollouts["gru"]()
+        tokens, logps = next(iter(rollouts.values()))()
         tokens = tokens.clone()
         assert tokens.shape == (a.prompts * a.group, a.response_len) and bool((logps <= 0).all())
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // onCard makes the tests run on the GPU.
@@ -26,17 +27,37 @@ func golden(c *check) (*table, error) {
 			continue
 		}
 		out, err := c.program(onCard, tests.binary, "-test.v", "-test.run", tests.run, "-test.skip", tests.skip)
-		_ = os.WriteFile(filepath.Join(c.out, "golden-"+tests.what+".log"), out, 0o644)
 		count := func(word string) int { return bytes.Count(out, []byte("--- "+word+":")) }
 		t.row(tests.what, count("PASS"), count("FAIL"), count("SKIP"))
 		if err != nil {
-			t.fails("%s: %s", tests.what, failures(out, err))
+			t.fails("%s: %s; each in a process of its own: %s", tests.what, failures(out, err), c.alone(tests.binary, tests.run, tests.skip))
 		}
 		if all := reached.FindAllSubmatch(out, -1); len(all) > 0 {
 			t.note("PyTorch's file, reached in the last of %d runs: %s.", len(all), all[len(all)-1][1])
 		}
 	}
 	return t, nil
+}
+
+// alone runs each test of a binary in a process of its own, and names those that fail: after a fault
+// on the card all tests of its process fail, and a test that hangs ends the others.
+func (c *check) alone(binary, run, skip string) string {
+	defer func(limit time.Duration) { c.limit = limit }(c.limit)
+	c.limit = min(c.limit, 2*time.Minute)
+	list, err := c.program(onCard, binary, "-test.list", run)
+	if err != nil {
+		return err.Error()
+	}
+	var failed []string
+	for name := range strings.FieldsSeq(string(list)) {
+		if out, err := c.program(onCard, binary, "-test.v", "-test.run", "^"+name+"$", "-test.skip", skip); err != nil {
+			failed = append(failed, failures(out, err))
+		}
+	}
+	if len(failed) == 0 {
+		return "none fails"
+	}
+	return strings.Join(failed, ", ")
 }
 
 // failures names the tests that failed.
@@ -85,11 +106,11 @@ func bits(c *check) (*table, error) {
 			dir := filepath.Join(c.out, fmt.Sprintf("bits-%s-%d", p, i))
 			r, err := c.train(dir, "--device", "cuda", "--set", "model.precision="+p, "--steps", "30")
 			if err != nil {
-				return nil, err
+				return t, err
 			}
 			lines, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
 			if err != nil {
-				return nil, err
+				return t, err
 			}
 			weights = append(weights, r.Result.Weights)
 			metrics = append(metrics, string(regexp.MustCompile(`"time":\{[^}]*\}`).ReplaceAll(lines, nil)))
@@ -116,12 +137,12 @@ func experiment(c *check) (*table, error) {
 		dir := filepath.Join(c.out, fmt.Sprintf("experiment-%d", seed))
 		r, err := c.train(dir, "--device", "cuda", "--seed", fmt.Sprint(seed))
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		_ = os.RemoveAll(dir)
 		other, err := c.train(dir, "--seed", fmt.Sprint(seed))
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		_ = os.RemoveAll(dir)
 		a, b := r.Result.Initial.Sampled.AnswerReward, r.Result.Final.Sampled.AnswerReward
@@ -147,7 +168,7 @@ func leak(c *check) (*table, error) {
 	for _, s := range []struct{ hidden, completions, steps int }{{64, 256, 1000}, {512, 64, 200}} {
 		r, err := c.bench("cuda", "float32", s.hidden, s.completions, 16, s.steps)
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		change := 0
 		if len(r.DeviceFree) == 2 {
@@ -177,7 +198,6 @@ func sanitizer(c *check) (*table, error) {
 		} {
 			out, err := c.program(onCard, tool, "--tool", mode, "--error-exitcode", "9",
 				filepath.Join(c.bin, "gpu.test"), "-test.run", tests.run)
-			_ = os.WriteFile(filepath.Join(c.out, "sanitizer-"+mode+"-"+tests.network+".log"), out, 0o644)
 			summary := regexp.MustCompile(`(?m)^=+ (ERROR|RACECHECK) SUMMARY: .*$`).Find(out)
 			t.row(mode, tests.network+": "+tests.what, strings.TrimLeft(string(summary), "= "))
 			if err != nil || summary == nil {

@@ -216,11 +216,11 @@ func smollm2(c *check) (*table, error) {
 		dir := filepath.Join(c.out, "smollm2-"+p)
 		r, err := c.train(dir, slices.Concat([]string{"-c", "smollm2", "--model", model, "--device", "cuda", "--set", "model.precision=" + p}, set)...)
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		rollout, rest, differ, steps, err := timesOf(filepath.Join(dir, "metrics.jsonl"))
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		_ = os.RemoveAll(dir)
 		before, after := r.Result.Initial.Sampled.AnswerReward, r.Result.Final.Sampled.AnswerReward

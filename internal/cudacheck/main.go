@@ -2,10 +2,13 @@
 // tables. It starts programs that were built before (see `make cuda-check-build`), so the machine
 // needs neither Go nor a network:
 //
-//	cudacheck -bin DIR -out DIR -part PART   one part, into OUT/PART.json
-//	cudacheck -out DIR -write docs/gpu.md    the tables of all parts that ran
+//	cudacheck -bin DIR -out DIR -part PART,...   some parts, each into OUT/PART.json
+//	cudacheck -out DIR -write docs/gpu.md        the tables of all parts that ran
 //
 // A part takes a few minutes, so parts can be run one by one if the time of a command is limited.
+// OUT/PART.log has what its programs print, as they print it. A program that takes longer than
+// -limit is ended, and so is the one that runs when -total is over; a Go program then prints where
+// it is. What a part has measured before an error is in its table.
 // The exit code is 0 if the part meets all its requirements, 1 if it fails one, and 2 if it could
 // not run.
 package main
@@ -19,6 +22,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // part is one check.
@@ -50,6 +54,10 @@ type check struct {
 	python string
 	tiny   bool     // the parts of decoders take seconds on the emulator
 	libs   []string // folders of CUDA's libraries; nil before the search
+	limit  time.Duration
+	until  time.Time // the end of the last program; zero: no limit
+	log    *os.File  // of the part
+	card   string    // name of the GPU
 }
 
 var errHolds = errors.New("something does not hold")
@@ -60,13 +68,18 @@ func main() {
 		names = append(names, p.name)
 	}
 	var c check
-	which := flag.String("part", "", "the part to run: "+strings.Join(names, ", ")+", or all")
+	which := flag.String("part", "", "the parts to run, separated by commas: "+strings.Join(names, ", ")+", or all")
 	doc := flag.String("write", "", "write the tables of the parts that ran into this document")
 	flag.StringVar(&c.bin, "bin", ".cuda-check", "folder of the programs")
 	flag.StringVar(&c.out, "out", ".cuda-check/out", "folder of the results")
 	flag.StringVar(&c.python, "python", "python3", "Python with PyTorch")
+	flag.DurationVar(&c.limit, "limit", 5*time.Minute, "time after which a program is ended")
+	total := flag.Duration("total", 0, "time after which no program runs any more; 0: no limit")
 	flag.BoolVar(&c.tiny, "tiny", false, "try the parts of decoders at a tiny size, as on the emulator without a GPU")
 	flag.Parse()
+	if *total > 0 {
+		c.until = time.Now().Add(*total)
+	}
 	if err := run(&c, *which, *doc); err != nil {
 		fmt.Fprintln(os.Stderr, "cudacheck:", err)
 		if errors.Is(err, errHolds) {
@@ -103,11 +116,14 @@ func run(c *check, which, doc string) error {
 	}
 	chosen := parts
 	if which != "all" {
-		i := slices.IndexFunc(parts, func(p part) bool { return p.name == which })
-		if i < 0 {
-			return fmt.Errorf("part %q is unknown", which)
+		chosen = nil
+		for _, name := range strings.Split(which, ",") {
+			i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })
+			if i < 0 {
+				return fmt.Errorf("part %q is unknown", name)
+			}
+			chosen = append(chosen, parts[i])
 		}
-		chosen = parts[i : i+1]
 	}
 	var failed []error
 	for _, p := range chosen {
@@ -119,15 +135,26 @@ func run(c *check, which, doc string) error {
 	return errors.Join(failed...)
 }
 
-// do runs a part, prints its table and saves it.
-func (c *check) do(p part) error {
-	t, err := p.run(c)
-	if err != nil {
+// do runs a part, prints its table and saves it, also if an error ends the part after some rows.
+func (c *check) do(p part) (err error) {
+	if c.log, err = os.Create(filepath.Join(c.out, p.name+".log")); err != nil {
 		return err
 	}
-	t.Part = p.name
-	if t.Card, err = card(c); err != nil {
-		return err
+	defer c.log.Close()
+	var unnamed error
+	if c.card == "" {
+		c.card, unnamed = card(c)
+	}
+	t, err := p.run(c)
+	if err != nil {
+		if t == nil || len(t.Rows) == 0 {
+			return err
+		}
+		t.fails("the part ended early: %v", err)
+	}
+	t.Part, t.Card = p.name, c.card
+	if unnamed != nil {
+		t.fails("a tiny step: %v", unnamed)
 	}
 	fmt.Print(t.markdown())
 	data, err := json.MarshalIndent(t, "", "  ")

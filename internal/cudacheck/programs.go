@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,23 +10,39 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 )
 
-// program runs one of the programs and returns its output.
+// program runs one of the programs and returns its output, which also goes to the part's log.
 func (c *check) program(env []string, name string, args ...string) ([]byte, error) {
 	if !strings.Contains(name, "/") {
 		if p := filepath.Join(c.bin, name); exists(p) {
 			name = p
 		}
 	}
+	limit := c.limit
+	if !c.until.IsZero() {
+		limit = min(limit, time.Until(c.until))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
 	var out, problems bytes.Buffer
-	cmd := exec.Command(name, args...)
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join(c.bin, "tree") // from here the tests find the reference data
 	cmd.Env = append(append(os.Environ(), c.libraries()...), env...)
-	cmd.Stdout, cmd.Stderr = &out, io.MultiWriter(&problems, os.Stderr)
-	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err,
-			lastLines(problems.String()+out.String(), 8))
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, c.log), io.MultiWriter(&problems, c.log, os.Stderr)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // Go prints its goroutines
+	cmd.WaitDelay = 5 * time.Second
+	what, begin := filepath.Base(name)+" "+strings.Join(args, " "), time.Now()
+	fmt.Fprintf(c.log, "== %s\n", what)
+	err := cmd.Run()
+	fmt.Printf("%.1f s: %s\n", time.Since(begin).Seconds(), what)
+	switch {
+	case ctx.Err() != nil:
+		return out.Bytes(), fmt.Errorf("%s: ended after %.1f s; %s has its output", what, time.Since(begin).Seconds(), c.log.Name())
+	case err != nil:
+		return out.Bytes(), fmt.Errorf("%s: %w: %s", what, err, lastLines(problems.String()+out.String(), 8))
 	}
 	return out.Bytes(), nil
 }

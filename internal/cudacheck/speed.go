@@ -46,7 +46,8 @@ func floors(hidden, completions, length int, flops, bandwidth float64) (arithmet
 	return 4 * forward / flops, moved / bandwidth
 }
 
-// step measures both programs in turn, twice, and takes the better median of each.
+// step measures both programs in turn, twice, and takes the better median of each. PyTorch tries all
+// its ways first, and then only the fastest. If PyTorch fails, grpo's numbers are there.
 func step(c *check, hidden int) (*table, error) {
 	t := newTable("H", "completions", "grpo: rollout + update = step, ms", "PyTorch: rollout + update = step, ms",
 		"faster by", "floor by arithmetic, ms", "floor by bandwidth, ms")
@@ -54,35 +55,22 @@ func step(c *check, hidden int) (*table, error) {
 	if hidden <= 256 {
 		want = 2
 	}
-	script := filepath.Join(c.bin, "torch_gpu_step.py")
 	for _, completions := range []int{256, 4096} {
-		var ours *stepOf
-		var theirs *torchOf
-		for range 2 {
-			steps := 30
-			if hidden*completions > 1<<20 {
-				steps = 8
-			}
-			o, err := c.bench("cuda", "float32", hidden, completions, 64, steps)
-			if err != nil {
-				return nil, err
-			}
-			if ours == nil || o.MedianStepS < ours.MedianStepS {
-				ours = o
-			}
-			p := &torchOf{}
-			if err := c.jsonOf(p, c.python, script, "--hidden", fmt.Sprint(hidden),
-				"--prompts", fmt.Sprint(completions/8), "--group", "8", "--prompt-len", "64", "--response-len", "64", "--steps", fmt.Sprint(steps), "--json"); err != nil {
-				return nil, err
-			}
-			if theirs == nil || p.Step < theirs.Step {
-				theirs = p
-			}
+		ours, theirs, err := c.steps(hidden, completions)
+		if ours == nil {
+			return t, err
+		}
+		mine := fmt.Sprintf("%s + %s = %s", ms(ours.MedianS.Rollout), ms(ours.MedianS.Update), ms(ours.MedianStepS))
+		if err != nil {
+			t.fails("%d completions: %v", completions, err)
+		}
+		if theirs == nil {
+			t.row(hidden, completions, mine, "failed", "", "", "")
+			continue
 		}
 		ratio := theirs.Step / ours.MedianStepS
 		arithmetic, bandwidth := floors(hidden, completions, 64, theirs.Peak, theirs.Copy)
-		t.row(hidden, completions,
-			fmt.Sprintf("%s + %s = %s", ms(ours.MedianS.Rollout), ms(ours.MedianS.Update), ms(ours.MedianStepS)),
+		t.row(hidden, completions, mine,
 			fmt.Sprintf("%s (%s) + %s (%s) = %s",
 				ms(theirs.Rollout), theirs.HowR, ms(theirs.Update), theirs.HowU, ms(theirs.Step)),
 			fmt.Sprintf("%.2f", ratio), ms(arithmetic), ms(bandwidth))
@@ -97,6 +85,36 @@ func step(c *check, hidden int) (*table, error) {
 	return t, nil
 }
 
+// steps are the better steps of both programs, as far as they ran.
+func (c *check) steps(hidden, completions int) (ours *stepOf, theirs *torchOf, err error) {
+	steps := 30
+	if hidden*completions > 1<<20 {
+		steps = 8
+	}
+	torch := []string{filepath.Join(c.bin, "torch_gpu_step.py"), "--hidden", fmt.Sprint(hidden), "--prompts", fmt.Sprint(completions / 8),
+		"--group", "8", "--prompt-len", "64", "--response-len", "64", "--steps", fmt.Sprint(steps), "--json"}
+	for range 2 {
+		o, err := c.bench("cuda", "float32", hidden, completions, 64, steps)
+		if err != nil {
+			return ours, theirs, err
+		}
+		if ours == nil || o.MedianStepS < ours.MedianStepS {
+			ours = o
+		}
+		p := &torchOf{}
+		if err := c.jsonOf(p, c.python, torch...); err != nil {
+			return ours, theirs, err
+		}
+		if theirs == nil {
+			torch = append(torch, "--ways", p.HowR+","+p.HowU)
+		}
+		if theirs == nil || p.Step < theirs.Step {
+			theirs = p
+		}
+	}
+	return ours, theirs, nil
+}
+
 // precision measures speed and error of the faster matmuls.
 func precision(c *check) (*table, error) {
 	t := newTable("H", "completions", "float32, ms", "tf32, ms", "bf16, ms")
@@ -105,20 +123,20 @@ func precision(c *check) (*table, error) {
 		for _, p := range []string{"float32", "tf32", "bf16"} {
 			r, err := c.bench("cuda", p, hidden, 1024, 64, 10)
 			if err != nil {
-				return nil, err
+				return t, err
 			}
 			row = append(row, ms(r.MedianStepS))
 		}
 		t.row(row...)
 	}
 	if err := costs(c, t); err != nil {
-		return nil, err
+		return t, err
 	}
 	for _, p := range []string{"tf32", "bf16"} {
 		dir := filepath.Join(c.out, "precision-"+p)
 		r, err := c.train(dir, "--device", "cuda", "--set", "model.precision="+p)
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		t.note("The default experiment in %s, seed 1: from %.3f to %.3f sampled.", p,
 			r.Result.Initial.Sampled.AnswerReward, r.Result.Final.Sampled.AnswerReward)
@@ -152,11 +170,11 @@ func sizes(c *check) (*table, error) {
 			}
 			gpu, err := c.bench("cuda", "float32", hidden, completions, 32, 10)
 			if err != nil {
-				return nil, err
+				return t, err
 			}
 			cpu, err := c.bench("cpu", "", hidden, completions, 32, 5)
 			if err != nil {
-				return nil, err
+				return t, err
 			}
 			operations, _ := floors(hidden, completions, 32, 1, 1)
 			t.row(hidden, completions, fmt.Sprintf("%.2g", operations), ms(cpu.MedianStepS), ms(gpu.MedianStepS),

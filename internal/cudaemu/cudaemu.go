@@ -11,10 +11,11 @@
 // more shared memory than requested, writes beyond an allocation, and reads of
 // uninitialized memory, which is NaN. A read or write far beyond an allocation
 // ends the process (SIGSEGV), and so does one of several numbers at an address that
-// is not aligned (SIGILL). Work in a stream runs at the next wait for it. The
-// environment variable CUDAEMU_ORDER (forward, backward, shuffle:SEED) sets the
-// order of the threads of a block between barriers: if results differ, the kernel
-// has a race.
+// is not aligned (SIGILL), or one of device memory by the program itself. Like a
+// GPU, it refuses to allocate, free, load code and wait while a stream is captured.
+// Work in a stream runs at the next wait for it. The environment variable
+// CUDAEMU_ORDER (forward, backward, shuffle:SEED) sets the order of the threads of
+// a block between barriers: if results differ, the kernel has a race.
 //
 // It does not find differences between CUDA's mathematics and the C library's,
 // races between blocks that run at the same time, or anything about speed.

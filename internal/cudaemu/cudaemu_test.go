@@ -4,6 +4,7 @@ package cudaemu
 
 import (
 	"math"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"unsafe"
@@ -156,6 +157,17 @@ func TestStreamsAndGraphs(t *testing.T) {
 	args := []unsafe.Pointer{unsafe.Pointer(&by), unsafe.Pointer(&p)}
 	m.must("cuStreamBeginCapture_v2", stream, 1)
 	m.must("cuLaunchKernel", fn, 1, 1, 1, 32, 1, 1, 0, stream, uintptr(unsafe.Pointer(&args[0])), 0)
+	var none uintptr
+	for name, r := range map[string]int{ // what a card refuses during a capture
+		"cuMemAlloc_v2": m.call("cuMemAlloc_v2", uintptr(unsafe.Pointer(&none)), 16), "cuMemFree_v2": m.call("cuMemFree_v2", uintptr(p)),
+		"cuMemAllocHost_v2": m.call("cuMemAllocHost_v2", uintptr(unsafe.Pointer(&none)), 16), "cuMemFreeHost": m.call("cuMemFreeHost", pinned),
+		"cuModuleLoadData": m.call("cuModuleLoadData", uintptr(unsafe.Pointer(&none)), pinned), "cuCtxSynchronize": m.call("cuCtxSynchronize"),
+		"cuStreamSynchronize": m.call("cuStreamSynchronize", stream),
+	} {
+		if r != 900 {
+			t.Errorf("%s during a capture: result %d", name, r)
+		}
+	}
 	m.must("cuStreamEndCapture", stream, uintptr(unsafe.Pointer(&graph)))
 	m.must("cuGraphInstantiateWithFlags", uintptr(unsafe.Pointer(&exec)), graph, 0)
 	by = 1000 // arguments were read when the launch was captured
@@ -170,6 +182,29 @@ func TestStreamsAndGraphs(t *testing.T) {
 	m.must("cuGraphDestroy", graph)
 	m.must("cuStreamDestroy_v2", stream)
 	m.must("cuMemFreeHost", pinned)
+}
+
+// Memory of the device cannot be read by its address.
+func TestDeviceMemoryIsOutOfReach(t *testing.T) {
+	m := Open(t)
+	if m.Real {
+		t.Skip("the emulator's own tests")
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	p := Upload(m, []float32{1, 2})
+	for _, when := range []string{"before", "after"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s a copy the program can read it", when)
+				}
+			}()
+			t.Log(**(**float32)(unsafe.Pointer(&p)))
+		}()
+		if got := Download[float32](m, p, 2); got[1] != 2 {
+			t.Errorf("a copy is %v", got)
+		}
+	}
 }
 
 // C = alpha·op(A)·op(B) + beta·C, column-major, with rows of padding.

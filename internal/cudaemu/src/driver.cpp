@@ -61,6 +61,7 @@ API cuDevicePrimaryCtxRelease_v2(int) { return OK; }
 API cuCtxSetCurrent(void* ctx) { return current = ctx != nullptr, OK; }
 API cuCtxSynchronize() {
     BEGIN
+    if (capturing()) return STREAM_CAPTURE_UNSUPPORTED;
     return drainAll();
 }
 
@@ -78,10 +79,15 @@ API cuMemAllocHost_v2(void** p, size_t n) {
 static CUresult release(CUdeviceptr p, bool host) {
     BEGIN
     if (!p) return OK;
+    if (capturing()) return STREAM_CAPTURE_UNSUPPORTED;
     if (CUresult r = drainAll()) return r;
     auto m = memory.find(p);
     if (m == memory.end() || m->second.host != host) return INVALID_VALUE;
-    if (!intact(p, m->second)) return checkGuards();
+    mprotect(m->second.map + page, m->second.mapped - 2 * page, PROT_READ);
+    if (!intact(p, m->second)) {
+        Reach reach;
+        return checkGuards();
+    }
     inUse -= m->second.size;
     munmap(m->second.map, m->second.mapped);
     memory.erase(m);
@@ -99,12 +105,10 @@ API cuMemGetInfo_v2(size_t* free, size_t* total) {
 API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t n, void* stream) {
     BEGIN
     if (!holds(to, n, false)) return INVALID_VALUE;
-    if (holds((CUdeviceptr)from, n, true)) // pinned: read when it runs
-        return submit(stream, [=] { return memcpy((void*)to, from, n), (CUresult)OK; });
     Stream* s = streamOf(stream);
-    if (s && s->capture) return STREAM_CAPTURE_UNSUPPORTED;
-    auto copy = std::make_shared<std::vector<char>>((const char*)from, (const char*)from + n);
-    return submit(stream, [=] { return memcpy((void*)to, copy->data(), n), (CUresult)OK; });
+    if (s && s->capture && !holds((CUdeviceptr)from, n, true)) return STREAM_CAPTURE_UNSUPPORTED;
+    // Read when it runs, also memory that is not pinned: a driver may.
+    return submit(stream, [=] { return memcpy((void*)to, from, n), (CUresult)OK; });
 }
 API cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t n, void* stream) {
     BEGIN
@@ -235,6 +239,7 @@ API cuStreamWaitEvent(void*, void*, unsigned) { return cuCtxSynchronize(); }
 // The image is a shared object of the emulated compiler; its header has its length.
 API cuModuleLoadData(void** module, const void* image) {
     BEGIN
+    if (capturing()) return STREAM_CAPTURE_UNSUPPORTED;
     const Elf64_Ehdr* h = (const Elf64_Ehdr*)image;
     if (memcmp(h->e_ident, ELFMAG, SELFMAG)) return INVALID_IMAGE;
     size_t size = h->e_shoff + (size_t)h->e_shentsize * h->e_shnum;
@@ -359,6 +364,7 @@ extern "C" void cudaemu_reset() {
     broken = OK;
     zero.queue.clear();
     for (auto& s : streams) s.first->queue.clear();
+    Reach reach;
     for (auto& m : memory) { // restore the guards
         Block& b = m.second;
         memset(b.map + page + b.size, canary, b.mapped - 2 * page - b.size);

@@ -68,14 +68,32 @@ static CUresult broken; // the sticky error
 static bool initialized;
 static thread_local bool current; // a context belongs to a thread
 
+// Device memory can be reached only while a Reach exists: the program that reads it by an address of
+// its own ends, as it would with a card.
+struct Reach {
+    Reach() { protect(PROT_READ | PROT_WRITE); }
+    ~Reach() { protect(PROT_NONE); }
+    static void protect(int how) {
+        for (auto& m : memory)
+            if (!m.second.host) mprotect(m.second.map + page, m.second.mapped - 2 * page, how);
+    }
+};
+
 static CUresult stick(CUresult r, const std::string& why) {
     complain(why);
     if (!broken) broken = r;
     return r;
 }
 
+static bool capturing() {
+    for (auto& s : streams)
+        if (s.first->capture) return true;
+    return false;
+}
+
 static CUresult allocate(CUdeviceptr* to, size_t size, bool host) {
     if (!size) return INVALID_VALUE;
+    if (capturing()) return STREAM_CAPTURE_UNSUPPORTED;
     if (inUse + size > (size_t)number("CUDAEMU_MEMORY", 2ll << 30)) return OUT_OF_MEMORY;
     size_t body = (size + 64 + page - 1) / page * page, mapped = body + 2 * page;
     char* map = (char*)mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -83,6 +101,7 @@ static CUresult allocate(CUdeviceptr* to, size_t size, bool host) {
     mprotect(map + page, body, PROT_READ | PROT_WRITE);
     memset(map + page, 0xff, size); // NaN, -1
     memset(map + page + size, canary, body - size);
+    if (!host) mprotect(map + page, body, PROT_NONE);
     *to = (CUdeviceptr)(map + page);
     memory[*to] = {map, mapped, size, host};
     inUse += size;
@@ -123,8 +142,10 @@ static Stream* streamOf(void* s) {
 }
 
 static CUresult drain(Stream* s) {
+    if (s->queue.empty()) return broken;
     std::vector<Work> queue;
     queue.swap(s->queue);
+    Reach reach;
     for (Work& w : queue) {
         if (broken) return broken;
         CUresult r = w();

@@ -18,14 +18,35 @@ func Upload[T any](d *Device, to *Mem, at int, from []T) error {
 	return UploadAt(d, place, from)
 }
 
-// UploadAt is [Upload] to an address.
+// UploadAt is [Upload] to an address. CUDA does not say when a copy in a stream has read memory that is
+// not pinned, so other slices go through pinned memory, which is used again after a Sync.
 func UploadAt[T any](d *Device, to Pointer, from []T) error {
-	if len(from) == 0 {
+	if len(from) == 0 || d.failed != nil {
 		return d.failed
 	}
-	bytes := uintptr(len(from)) * unsafe.Sizeof(from[0])
-	r := call(d.drv.cuMemcpyHtoDAsync, uintptr(to), uintptr(unsafe.Pointer(&from[0])), bytes, d.stream)
-	return d.check(r, "copy %d bytes to %s", bytes, d.name)
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&from[0])), len(from)*int(unsafe.Sizeof(from[0])))
+	if d.pool.pinned(bytes) {
+		return d.upload(to, bytes)
+	}
+	for len(bytes) > 0 {
+		if d.staged == len(d.stage) {
+			if err := d.Sync(); err != nil {
+				return err
+			}
+		}
+		n := copy(d.stage[d.staged:], bytes)
+		if err := d.upload(to, d.stage[d.staged:d.staged+n]); err != nil {
+			return err
+		}
+		d.staged, to, bytes = d.staged+n, to+Pointer(n), bytes[n:]
+	}
+	return nil
+}
+
+// upload copies pinned memory.
+func (d *Device) upload(to Pointer, from []byte) error {
+	r := call(d.drv.cuMemcpyHtoDAsync, uintptr(to), uintptr(unsafe.Pointer(&from[0])), uintptr(len(from)), d.stream)
+	return d.check(r, "copy %d bytes to %s", len(from), d.name)
 }
 
 // Download copies from the device, from an offset in elements, and waits until the slice is filled.

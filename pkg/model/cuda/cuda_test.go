@@ -93,6 +93,32 @@ func TestLaunchAndCopies(t *testing.T) {
 	}))
 }
 
+// A slice that is not pinned may change after its upload, also one of several stages.
+func TestUploadedSlicesMayChange(t *testing.T) {
+	d := device(t)
+	must(t, d.Do(func() error {
+		x := make([]int32, 5*stageSize/8+3)
+		for i := range x {
+			x[i] = int32(i)
+		}
+		m, err := d.Alloc(4*len(x), "x")
+		must(t, err)
+		must(t, Upload(d, m, 0, []int32{7}))
+		must(t, Upload(d, m, 1, x[1:]))
+		clear(x)
+		must(t, Download(d, x, m, 0))
+		if x[0] != 7 {
+			t.Errorf("the first element is %d, want 7", x[0])
+		}
+		for i, v := range x[1:] {
+			if int(v) != i+1 {
+				t.Fatalf("element %d is %d", i+1, v)
+			}
+		}
+		return nil
+	}))
+}
+
 func TestRecordedWork(t *testing.T) {
 	d := device(t)
 	must(t, d.Do(func() error {

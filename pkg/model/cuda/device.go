@@ -42,6 +42,8 @@ type Device struct {
 	args        *launchArgs
 	scalars     *[2]float32 // alpha and beta of matmuls
 	capturing   bool
+	stage       []byte // page-locked: see UploadAt
+	staged      int    // bytes of it that copies may still read
 }
 
 // Open opens a GPU. Nothing is compiled yet: see [Device.Load].
@@ -120,6 +122,9 @@ func (d *Device) describe(ordinal int) error {
 	return nil
 }
 
+// stageSize is that of Device.stage.
+const stageSize = 4 << 20
+
 // start creates the context, the stream and the handle of cuBLAS.
 func (d *Device) start() error {
 	ctx, stream := new(uintptr), new(uintptr)
@@ -137,6 +142,10 @@ func (d *Device) start() error {
 	}
 	d.stream = *stream
 	d.pool.init(d)
+	var err error
+	if d.stage, err = Pinned[byte](d, stageSize); err != nil {
+		return err
+	}
 	workspace, err := d.Alloc(blasWorkspace, "the workspace of matmuls")
 	if err != nil {
 		return err
@@ -196,7 +205,11 @@ func (d *Device) check(result int, format string, args ...any) error {
 
 // Sync waits until the device has finished the queued work.
 func (d *Device) Sync() error {
-	return d.check(call(d.drv.cuStreamSynchronize, d.stream), "wait for %s", d.name)
+	err := d.check(call(d.drv.cuStreamSynchronize, d.stream), "wait for %s", d.name)
+	if err == nil {
+		d.staged = 0
+	}
+	return err
 }
 
 // Close frees everything. The device can't be used afterwards.

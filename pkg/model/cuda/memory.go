@@ -182,6 +182,17 @@ func FreePinned[T any](d *Device, s []T) {
 	}
 }
 
+// pinned reports whether a slice is in page-locked memory.
+func (p *pool) pinned(s []byte) bool {
+	at := uintptr(unsafe.Pointer(&s[0]))
+	for from, n := range p.hosts {
+		if at >= from && at+uintptr(len(s)) <= from+uintptr(n) {
+			return true
+		}
+	}
+	return false
+}
+
 // release frees everything before the context ends.
 func (p *pool) release() {
 	p.trim()

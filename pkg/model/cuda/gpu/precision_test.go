@@ -11,8 +11,9 @@ import (
 
 // The errors of the faster matmuls: the largest change of a token's log-probability
 // and the relative change of the gradient, ‖g-g₀‖/‖g₀‖, against the CPU. They are
-// logged for cuda-check's table and bounded: each precision has a larger error than
-// the one before, and at most 64 times the rounding of an operand.
+// logged for cuda-check's table and bounded by 64 times the rounding of an operand. On
+// the emulator each precision has a larger error than the one before; a card's cuBLAS
+// may round some operands less than it is allowed to.
 func TestGPUPrecisionCosts(t *testing.T) {
 	rounding := map[string]float64{"float32": 0x1p-24, "tf32": 0x1p-11, "bf16": 0x1p-8}
 	for _, steps := range []bool{false, true} {
@@ -37,7 +38,7 @@ func TestGPUPrecisionCosts(t *testing.T) {
 			if bound := 64 * rounding[precision]; !(logp <= bound && grad <= bound) {
 				t.Errorf("%s, %s: log-probabilities change by %g and the gradient by %g, more than %g", precision, how, logp, grad, bound)
 			}
-			if logp <= logpBefore || grad <= gradBefore {
+			if !onCard() && (logp <= logpBefore || grad <= gradBefore) {
 				t.Errorf("%s, %s: log-probabilities change by %g and the gradient by %g, no more than in the previous precision (%g, %g)", precision, how, logp, grad, logpBefore, gradBefore)
 			}
 			logpBefore, gradBefore = logp, grad
