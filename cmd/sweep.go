@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -197,8 +198,10 @@ than a minute, it stops there and reports a lower bound.`,
 			"logarithmic scale (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
 	c.Flags().StringArrayVar(&axes, "axis", nil,
 		"axis `KEY=V1,V2` of a grid; values as for --values (repeatable)")
-	complete(c, "axis", func() []string { return sweepableKeys("=") },
-		cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp)
+	completeSettings(c, "axis", func() []string { return sweepableKeys("=") })
+	completeWith(c, "values", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return valuesOf(strings.Join(args, ""), ""), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	})
 	return c
 }
 
