@@ -62,8 +62,10 @@ func isKey(c *cobra.Command, name string) bool {
 }
 
 // takesKeys says whether the command has --set for the keys of [config.Config];
-// those of sft are others.
-func takesKeys(c *cobra.Command) bool { return c.Flags().Lookup("set") != nil && c.Name() != "sft" }
+// those of sft and reward-model are others.
+func takesKeys(c *cobra.Command) bool {
+	return c.Flags().Lookup("set") != nil && c.Name() != "sft" && c.Name() != "reward-model"
+}
 
 // missingInput turns the error about a missing file or folder, named on the command
 // line, into one with the exit code of usage errors.
@@ -198,20 +200,14 @@ func (f *configFlags) add(c *cobra.Command, names []string, keys []keyFlag) {
 		"set a configuration key, `KEY=VALUE`, e.g. --set rollout.group_size=4 "+
 			"(repeatable; see \"grpo config show\")")
 	complete(c, "config", func() []string { return names }, cobra.ShellCompDirectiveDefault)
-	complete(c, "set", func() (keys []string) {
-		for _, k := range config.Keys() {
-			keys = append(keys, k.Path+"=\t"+k.Doc)
+	completeSettings(c, "set", func() (keys []string) {
+		if takesKeys(c) {
+			for _, k := range config.Keys() {
+				keys = append(keys, k.Path+"=\t"+k.Doc)
+			}
 		}
 		return keys
-	}, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp)
-}
-
-// complete lists the values of a flag for the shell.
-func complete(c *cobra.Command, flag string, values func() []string, then cobra.ShellCompDirective) {
-	// An error means that the flag does not exist or is registered twice, a mistake of
-	// the caller.
-	list := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return values(), then }
-	_ = c.RegisterFlagCompletionFunc(flag, list)
+	})
 }
 
 // addJSON adds --json to a command whose whole output becomes JSON.

@@ -26,10 +26,11 @@ var launcherKeys = []keyFlag{
 	{"namespace", "launcher.kubernetes.namespace", "NAME", "Kubernetes: namespace"},
 }
 
-// launcherLines are the keys that are lists of lines, with repeatable flags.
+// launcherLines are the keys that are lists of lines, with repeatable flags. Help takes
+// the name of a value from the backquotes.
 var launcherLines = []keyFlag{
-	{"setup", "launcher.setup", "LINE", "Slurm: shell line before the program (repeatable)"},
-	{"directive", "launcher.directives", "OPTION", "Slurm: option of sbatch, such as --constraint=avx512 (repeatable)"},
+	{"setup", "launcher.setup", "", "Slurm: shell `LINE` before the program (repeatable)"},
+	{"directive", "launcher.directives", "", "Slurm: `OPTION` of sbatch, such as --constraint=avx512 (repeatable)"},
 }
 
 // launcherFlags are the flags of sweep, ablate and assignment about where runs are trained.
@@ -42,7 +43,7 @@ type launcherFlags struct {
 func (f *launcherFlags) add(c *cobra.Command) {
 	addKeyFlags(c, launcherKeys)
 	for _, k := range launcherLines {
-		c.Flags().StringArray(k.flag, nil, "`"+k.kind+"` "+k.usage+" ("+k.key+")")
+		c.Flags().StringArray(k.flag, nil, k.usage+" ("+k.key+")")
 	}
 	c.Flags().BoolVar(&f.wait, "wait", false, "Slurm: stay, show progress, and report at the end")
 	c.Flags().StringVar(&f.manifest, "manifest", "", "Kubernetes: write the manifest to this `FILE` (default standard output)")

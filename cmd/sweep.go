@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -193,12 +194,14 @@ than a minute, it stops there and reports a lower bound.`,
 	}
 	o.add(c)
 	c.Flags().StringVar(&values, "values", "",
-		"values of KEY, `V1,V2`, e.g. 1e-4,1e-3, or log(1e-5,1e-2,n=8): 8 values, evenly spaced on a "+
+		"values `V1,V2` of KEY, e.g. 1e-4,1e-3, or log(1e-5,1e-2,n=8): 8 values, evenly spaced on a "+
 			"logarithmic scale (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
 	c.Flags().StringArrayVar(&axes, "axis", nil,
-		"axis of a grid, `KEY=V1,V2`; values as for --values (repeatable)")
-	complete(c, "axis", func() []string { return sweepableKeys("=") },
-		cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp)
+		"axis `KEY=V1,V2` of a grid; values as for --values (repeatable)")
+	completeSettings(c, "axis", func() []string { return sweepableKeys("=") })
+	completeWith(c, "values", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return valuesOf(strings.Join(args, ""), ""), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	})
 	return c
 }
 

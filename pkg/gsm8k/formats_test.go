@@ -59,7 +59,7 @@ func TestFields(t *testing.T) {
 func TestFieldErrors(t *testing.T) {
 	mapped := Fields{"input", "target"}
 	for _, c := range []struct{ name, file, in, want string }{
-		{"JSONL", "x.jsonl", `{"question":"q","answer":1}`, `line 1: no "input", "target": its fields are "answer", "question"; a problem in the configured form has "input", "target" (rename the fields, or name them with data.fields)`},
+		{"JSONL", "x.jsonl", `{"question":"q","answer":1}`, `line 1: no "input", "target": its fields are "answer", "question"; a problem in the configured form has "input", "target" (rename the fields, or name them with data.fields; "grpo data stats" has --fields)`},
 		{"an array", "x.json", "[\n{\"question\":\"q\"}]", `line 2: no "input", "target": its fields are "question"; `},
 		{"CSV", "x.csv", "question,answer\nq,1\n", `line 1: no "input", "target": its fields are "question", "answer"; `},
 		{"a nested question", "x.jsonl", `{"input":{"text":"q"},"target":1}`, `line 1: "input" is an object, want a string`},

@@ -116,7 +116,7 @@ func TestParquetErrors(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"other fields":     {parquetOf(t, nil, other{"q"}), `no "question", "answer": its fields are "input"; a problem in GSM8K's form has "question", "answer" (rename the fields, or name them with data.fields)`},
+		"other fields":     {parquetOf(t, nil, other{"q"}), `no "question", "answer": its fields are "input"; a problem in GSM8K's form has "question", "answer" (rename the fields, or name them with data.fields; "grpo data stats" has --fields)`},
 		"a number":         {parquetOf(t, nil, number{1, "1"}), `column "question" is INT(64,true); want strings`},
 		"a date":           {parquetOf(t, nil, date{"q", time.Unix(0, 0)}), `column "answer" is TIMESTAMP`},
 		"a decimal":        {parquetOf(t, nil, decimal{"q", 1}), `column "answer" is DECIMAL(9,2); want strings or numbers`},

@@ -148,7 +148,7 @@ func missingFields(found []string, form string, want []string) error {
 	} else if len(found) > 0 {
 		has = "its fields are " + quotedList(found)
 	}
-	return fmt.Errorf("no %s: %s; a problem in %s form has %s (rename the fields, or name them with data.fields)",
+	return fmt.Errorf(`no %s: %s; a problem in %s form has %s (rename the fields, or name them with data.fields; "grpo data stats" has --fields)`,
 		quotedList(missing), has, form, quotedList(want))
 }
 

@@ -280,3 +280,17 @@ func TestMainFiles(t *testing.T) {
 		t.Errorf("main files %v, drawn %v", got, drawn)
 	}
 }
+
+// The caption of a run that diverged has its reason in full or not at all.
+func TestCaptionOfADivergedRun(t *testing.T) {
+	at := 20
+	for _, test := range []struct{ reason, want string }{
+		{"the gradient is not finite", "Diverged at step 20: the gradient is not finite."},
+		{"validation reward fell to 0.051 from 0.162 at step 0", "Diverged at step 20."},
+	} {
+		run := &rundir.Run{Result: &rundir.Result{Status: rundir.StateDiverged, DivergedAt: &at, DivergedReason: test.reason}}
+		if got := unfinished([]*rundir.Run{run}, make([]analysis.RunInfo, 1)); len(got) != 1 || got[0] != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}

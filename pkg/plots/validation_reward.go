@@ -185,7 +185,11 @@ func unfinished(runs []*rundir.Run, infos []analysis.RunInfo) []string {
 		if o == rundir.StateDone {
 			return nil
 		}
-		return []string{shorten(captionText, sentence(o), vg.Points(180))}
+		short := shorten(captionText, sentence(o), vg.Points(180))
+		if at, _, ok := strings.Cut(o, ": "); ok && short != sentence(o) && runs[0].Result != nil {
+			short = sentence(at) // of a diverged run the step alone, not half of the reason
+		}
+		return []string{short}
 	}
 	diverged, left := 0, 0
 	for _, r := range runs {

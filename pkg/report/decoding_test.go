@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -124,5 +125,29 @@ func TestIdenticalArms(t *testing.T) {
 		change(sw.Runs[1].Run)
 		t.Log(name)
 		neverFinding(t, mustReport(t, sw), analysis.Identical)
+	}
+}
+
+// TestRewardsOfTheLastStep: a run that trains on more than the answer shows what it trains on.
+func TestRewardsOfTheLastStep(t *testing.T) {
+	answer, own := rundir.Stat{Mean: 0.25}, rundir.Stat{Mean: 0.875}
+	for _, test := range []struct {
+		name    string
+		rewards map[string]rundir.Stat
+		want    string
+	}{
+		{"answer alone", map[string]rundir.Stat{"answer": answer}, ""},
+		{"two", map[string]rundir.Stat{"brevity": own, "answer": answer},
+			"\n  reward as trained on 0.688, of its functions: answer 0.25, brevity 0.875\n"},
+		{"own alone", map[string]rundir.Stat{"brevity": own},
+			"\n  reward as trained on 0.688, of its functions: brevity 0.875\n"},
+		{"no completion has a reward", map[string]rundir.Stat{"brevity": {Mean: math.NaN()}},
+			"\n  reward as trained on 0.688, of its functions: brevity n/a\n"},
+	} {
+		m := rundir.Metrics{Step: 1, Reward: rundir.Stat{Mean: 0.6875}, Rewards: test.rewards}
+		s := lastMetrics(&rundir.Run{Metrics: []rundir.Metrics{m}})
+		if test.want == "" && strings.Contains(s, "trained on") || !strings.Contains(s, test.want) {
+			t.Errorf("%s: %q", test.name, s)
+		}
 	}
 }

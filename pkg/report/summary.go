@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -158,7 +160,7 @@ func footnotes(r *rundir.Run) string {
 	return b.String()
 }
 
-// lastMetrics is three lines on the training steps, mostly on the last one.
+// lastMetrics is three or four lines on the training steps, mostly on the last one.
 func lastMetrics(r *rundir.Run) string {
 	if len(r.Metrics) == 0 {
 		return ""
@@ -191,10 +193,30 @@ func lastMetrics(r *rundir.Run) string {
 		differ = analysis.Significant(analysis.LargestSamplerDiff(r), 2) + " nats"
 	}
 	return pairs + fmt.Sprintf("training, step %d: answer reward %s, length %s, share of zero-variance groups %s,\n"+
-		"  entropy (nats) %s, gradient norm %s, clip fraction %s\n"+
+		"  entropy (nats) %s, gradient norm %s, clip fraction %s\n%s"+
 		"largest difference between the log-probabilities of sampler and learner: %s",
 		m.Step, analysis.Significant(m.AnswerReward, 3), analysis.Significant(m.Length, 3), analysis.Significant(m.FracRewardZeroStd, 2),
-		entropy, norm, clip, differ)
+		entropy, norm, clip, trainedOn(m), differ)
+}
+
+// trainedOn is a line on the reward of a step and on its functions; empty if the answer
+// reward is all of it.
+func trainedOn(m rundir.Metrics) string {
+	if _, answer := m.Rewards["answer"]; len(m.Rewards) == 0 || answer && len(m.Rewards) == 1 {
+		return ""
+	}
+	mean := func(s rundir.Stat) string {
+		if math.IsNaN(s.Mean) { // no completion of the step has this reward
+			return analysis.Absent
+		}
+		return analysis.Significant(s.Mean, 3)
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m.Rewards)) {
+		parts = append(parts, textutil.Printable(name, 0)+" "+mean(m.Rewards[name]))
+	}
+	return fmt.Sprintf("  reward as trained on %s, of its functions: %s\n",
+		mean(m.Reward), strings.Join(parts, ", "))
 }
 
 // gaps lists what a folder lacks, a line each: files that are missing and

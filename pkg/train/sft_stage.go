@@ -63,9 +63,14 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		}
 	}
 	if got := rec.Validation.Sampled.AnswerReward; got < c.AcceptSampledMin || got > c.AcceptSampledMax {
+		accept := fmt.Sprintf("accept_sampled_min=%.2f", math.Floor(got*100)/100)
+		if got > c.AcceptSampledMax {
+			accept = fmt.Sprintf("accept_sampled_max=%.2f", math.Ceil(got*100)/100)
+		}
 		return nil, fmt.Errorf("stage %q ended at %.3f sampled validation accuracy, outside the accepted "+
-			"%g to %g: change its seed, steps or rate",
-			c.Name, got, c.AcceptSampledMin, c.AcceptSampledMax)
+			"%g to %g, and no weights were written: change the seed, stages.%d.steps or stages.%d.learning_rate, "+
+			"or accept this result with --set stages.%d.%s",
+			c.Name, got, c.AcceptSampledMin, c.AcceptSampledMax, i, i, i, accept)
 	}
 	return rec, nil
 }
