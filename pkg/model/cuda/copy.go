@@ -28,6 +28,9 @@ func UploadAt[T any](d *Device, to Pointer, from []T) error {
 	if d.pool.pinned(bytes) {
 		return d.upload(to, bytes)
 	}
+	if d.capturing { // the graph would read what later copies leave there
+		return d.Fail(fmt.Errorf("copy %d bytes to %s: a graph copies from pinned memory only", len(bytes), d.name))
+	}
 	for len(bytes) > 0 {
 		if d.staged == len(d.stage) {
 			if err := d.Sync(); err != nil {

@@ -154,6 +154,18 @@ func TestRecordedWork(t *testing.T) {
 	}))
 }
 
+// A graph would copy what is in the pinned buffer when it runs.
+func TestRecordedCopyNeedsPinnedMemory(t *testing.T) {
+	d := device(t)
+	_ = d.Do(func() error {
+		m, err := d.Alloc(4, "x")
+		must(t, err)
+		_, err = d.Record(func() error { return Upload(d, m, 0, []float32{1}) })
+		wantError(t, err, "a graph copies from pinned memory only")
+		return nil
+	})
+}
+
 // After an error of the device every call returns that error.
 func TestFirstErrorStays(t *testing.T) {
 	d := device(t)
