@@ -58,6 +58,9 @@ func (t niceTicks) Ticks(lo, hi float64) []plot.Tick {
 		if step >= 1e5 || digits > 4 {
 			label = words.Exponent(strconv.FormatFloat(v, 'g', 3, 64))
 		}
+		if v < 0 {
+			label = "−" + label[1:]
+		}
 		ticks = append(ticks, plot.Tick{Value: v, Label: label})
 	}
 	return ticks

@@ -250,7 +250,7 @@ func TestTicks(t *testing.T) {
 		{"small norms", niceTicks{want: 4}, 0, 0.0212, "0.000 0.005 0.010 0.015 0.020"},
 		{"lengths", niceTicks{want: 4}, 0, 28.3, "0 5 10 15 20 25"},
 		{"an explosion", niceTicks{want: 4}, 0, 9.9e8, "0 2e8 4e8 6e8 8e8"},
-		{"below zero", niceTicks{want: 4}, -1, 1, "-1.0 -0.5 0.0 0.5 1.0"},
+		{"below zero", niceTicks{want: 4}, -1, 1, "−1.0 −0.5 0.0 0.5 1.0"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package plots
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,44 @@ func TestLearnedFigureOfRuns(t *testing.T) {
 	gap.Metrics[3].Rewards["judge"] = rundir.Stat{Mean: math.NaN()}
 	if got := learnedReward(gap); len(got) != 9 {
 		t.Errorf("%d points of 9 steps", len(got))
+	}
+}
+
+// A run on other functions than the answer reward has panels of them, with their own range.
+func TestRewardPanels(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		rewards map[string]rundir.Stat
+		panels  int
+		curves  string
+	}{
+		{"none", nil, 4, ""},
+		{"the answer reward alone", map[string]rundir.Stat{"answer": {Mean: 0.5}}, 4, ""},
+		{"two", map[string]rundir.Stat{"answer": {Mean: 0.5}, "brevity": {Mean: -2}}, 6, "; answer; brevity"},
+		{"one, not scored in any step", map[string]rundir.Stat{"brevity": {Mean: math.NaN()}}, 6, ""},
+	} {
+		r := reporttest.SynthRun(t, 1, 20)
+		for i := range r.Metrics {
+			r.Metrics[i].Rewards = c.rewards
+			r.Metrics[i].Reward = rundir.Stat{Mean: float64(i) - 3}
+		}
+		fig, err := runsTraining([]*rundir.Run{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(slices.Concat(fig.rows...)); got != c.panels {
+			t.Errorf("%s: %d panels, want %d", c.name, got, c.panels)
+		}
+		if c.panels == 4 {
+			continue
+		}
+		left, right := fig.rows[2][0], fig.rows[2][1]
+		if !(left.Y.Min < -3 && left.Y.Max > 16) || c.curves != "" && !(right.Y.Min < -2 && right.Y.Max >= 0.5) {
+			t.Errorf("%s: axes from %v to %v and from %v to %v", c.name, left.Y.Min, left.Y.Max, right.Y.Min, right.Y.Max)
+		}
+		if got := names(fig); !strings.HasSuffix(got, c.curves) {
+			t.Errorf("%s: %q, want the end %q", c.name, got, c.curves)
+		}
 	}
 }
 

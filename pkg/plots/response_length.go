@@ -14,7 +14,7 @@ func responseLength(v *view) *figure {
 	}
 	y := c.yAxis(append(rights, wrongs...)...)
 	fig := &figure{
-		title: "Response length", width: v.width(wideWidth),
+		title: "Completion length", width: v.width(wideWidth),
 		caption: []string{v.meanCaption(c.band != nil && !v.panels()), "Each point: " + v.batchPoint()},
 		notes:   []string{"A step without a right (or wrong) completion has no such length."},
 	}

@@ -3,7 +3,11 @@ package plots
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 )
@@ -31,8 +35,9 @@ var trainingPanels = []struct {
 
 // runsTraining is four panels on how one run, or several seeds of one arm, trained:
 // training against validation answer reward, the length of right and of wrong
-// completions, the token entropy, and the gradient norm before clipping. Several seeds
-// are drawn thin, with a thick mean.
+// completions, the token entropy, and the gradient norm before clipping. Runs on another
+// reward than the answer reward have two more: that reward and its functions. Several
+// seeds are drawn thin, with a thick mean.
 //
 // It is an error when no run has a line of metrics.
 func runsTraining(runs []*rundir.Run) (*figure, error) {
@@ -73,7 +78,63 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 		}
 		fig.addPanel(2, p)
 	}
+	for _, p := range rewardPanels(runs, infos) {
+		fig.addPanel(2, p)
+	}
 	return fig, nil
+}
+
+// rewardPanels are the reward that the runs trained on, and each of its functions; none if the answer
+// reward is all of it.
+func rewardPanels(runs []*rundir.Run, infos []analysis.RunInfo) []*panel {
+	functions := map[string]bool{}
+	for _, r := range runs {
+		for _, m := range r.Metrics {
+			for name := range m.Rewards {
+				functions[name] = true
+			}
+		}
+	}
+	if len(functions) == 0 || len(functions) == 1 && functions["answer"] {
+		return nil
+	}
+	total := newCurve(runs, runs, perStep(func(m rundir.Metrics) *float64 { return meanReward(m.Reward) }), nil)
+	left := newStepPanel(infos, lastStep(runs), "reward (mean of the batch)")
+	left.title = "Reward as trained on"
+	left.setY(signedAxis(total))
+	left.addCurve("", total, trainStyle, eachStep)
+
+	names := slices.Sorted(maps.Keys(functions))
+	curves := make([]curve, len(names))
+	for i, name := range names {
+		curves[i] = newCurve(runs, runs, rewardOf(name), nil)
+	}
+	right := newStepPanel(infos, lastStep(runs), "reward (mean of the batch)")
+	right.title = "Reward functions, before weights"
+	right.setY(signedAxis(curves...))
+	for i, name := range names {
+		right.addCurve(textutil.Printable(name, 0), curves[i], armStyles[i%overlayMax], eachStep)
+	}
+	return []*panel{left, right}
+}
+
+// rewardOf is the mean reward of a function in each step.
+func rewardOf(name string) quantity {
+	return perStep(func(m rundir.Metrics) *float64 {
+		s, ok := m.Rewards[name]
+		if !ok {
+			return nil
+		}
+		return meanReward(s)
+	})
+}
+
+// meanReward is nil if no completion of the step has the reward.
+func meanReward(s rundir.Stat) *float64 {
+	if math.IsNaN(s.Mean) {
+		return nil
+	}
+	return &s.Mean
 }
 
 // trainingCaption describes the curves; point is a sentence on their points.
