@@ -24,8 +24,9 @@ func latexFile(tables ...Table) []byte {
 	return []byte(b.String())
 }
 
-// latexTables are the tables of results.tex; of is a suffix of their captions.
-func (a *Report) latexTables(of string) []Table {
+// latexTables are the tables of results.tex. Their captions, of which the labels are made, name the
+// sweep, or its part of a study, so that a paper can have several.
+func (a *Report) latexTables(name string) []Table {
 	arms := armTable(terminalColumns, a.Arms)
 	arms.Label, arms.Notes = "Results by arm", a.tableNotes()
 	out := []Table{arms}
@@ -38,7 +39,7 @@ func (a *Report) latexTables(of string) []Table {
 		}
 	}
 	for i := range out {
-		out[i].Label += of
+		out[i].Label += ", " + name
 	}
 	return out
 }
@@ -48,7 +49,7 @@ func studyLaTeX(st sweepdir.Study, parts []*Report) []byte {
 	var all []Table
 	for i, a := range parts {
 		if a != nil {
-			all = append(all, a.latexTables(", "+st.Parts[i].Name)...)
+			all = append(all, a.latexTables(st.Parts[i].Name)...)
 		}
 	}
 	return latexFile(all...)

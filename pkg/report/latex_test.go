@@ -37,7 +37,7 @@ func TestPDFLaTeX(t *testing.T) {
 	var tables []Table
 	for _, sw := range resultsSweeps() {
 		sw.Manifest.Arms[0].Label = `a|b_c #%$&~^\{} "é" 中 [x]`
-		tables = append(tables, mustReport(t, sw).latexTables(", part_"+sw.Manifest.Name)...)
+		tables = append(tables, mustReport(t, sw).latexTables("part_"+sw.Manifest.Name)...)
 	}
 	seeds, err := seedTable([]*rundir.Run{reporttest.SynthRun(t, 1, 200), reporttest.SynthRun(t, 2, 200)})
 	if err != nil {
