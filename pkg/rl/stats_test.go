@@ -3,6 +3,7 @@ package rl
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -35,6 +36,28 @@ func TestEmptySequencesCount(t *testing.T) {
 	}
 	if got, err := Aggregate(SeqMeanTokenSumNorm, 0, s, x, mask, Totals{}, nil); err != nil || got != 2 {
 		t.Errorf("seq-mean-token-sum-norm without a constant divides by T: %v, %v", got, err)
+	}
+}
+
+func TestAggregateRefuses(t *testing.T) {
+	s, x, mask := Shape{1, 2}, []float64{1, 3}, []bool{true, true}
+	for _, c := range []struct {
+		name    string
+		x       []float64
+		mask    []bool
+		total   Totals
+		weights []float64
+		want    string
+	}{
+		{"too few losses", x[:1], mask, Totals{}, nil, "(1, 2)"},
+		{"too few entries of the mask", x, mask[:1], Totals{}, nil, "(1, 2)"},
+		{"too few weights", x, mask, Totals{}, make([]float64, 1), "weights"},
+		{"totals of less than the batch", x, mask, Totals{Sequences: 1, NonEmpty: 1, Tokens: 1}, nil, "do not cover this batch"},
+	} {
+		got, err := Aggregate(TokenSum, 0, s, c.x, c.mask, c.total, c.weights)
+		if err == nil || got != 0 || !strings.Contains(err.Error(), "aggregate: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, error %v, want one with %q", c.name, got, err, c.want)
+		}
 	}
 }
 
