@@ -71,7 +71,9 @@ func WriteResults(dir string, a *Report) ([]string, error) {
 		{sweepdir.ResultsCSV, func(path string) error { return rundir.WriteFileAtomic(path, table.CSV()) }},
 		{sweepdir.ResultsJSON, func(path string) error { return rundir.WriteJSON(path, a.Results()) }},
 		{sweepdir.ResultsMD, func(path string) error { return rundir.WriteFileAtomic(path, []byte(a.Markdown())) }},
-		{sweepdir.ResultsTeX, func(path string) error { return rundir.WriteFileAtomic(path, latexFile(a.latexTables(a.Sweep.Manifest.Name)...)) }},
+		{sweepdir.ResultsTeX, func(path string) error {
+			return rundir.WriteFileAtomic(path, latexFile(a.latexTables(a.Sweep.Manifest.Name)...))
+		}},
 	})
 }
 

@@ -22,7 +22,11 @@ func TestCalibrate(t *testing.T) {
 	if b := c.Bins[0]; b.Pairs != 1 || *b.Observed != 0.5 || c.Bins[4].Predicted != nil {
 		t.Errorf("bins %+v", c.Bins)
 	}
-	for _, bad := range [][2][]float64{{nil, nil}, {{1}, nil}, {{math.NaN()}, {0}}, {{math.Inf(1)}, {0}}} {
+	// A probability of 1 is in the last bin.
+	if c, err = Calibrate([]float64{1e3}, []float64{0}); err != nil || c.Bins[4].Pairs != 1 || *c.Bins[4].Predicted != 1 || c.Brier != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, bad := range [][2][]float64{{nil, nil}, {{1}, nil}, {{math.NaN()}, {0}}, {{math.Inf(1)}, {0}}, {{0}, {math.Inf(1)}}} {
 		if _, err := Calibrate(bad[0], bad[1]); err == nil {
 			t.Errorf("%v is accepted", bad)
 		}

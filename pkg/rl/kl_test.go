@@ -31,7 +31,7 @@ func TestKLEstimators(t *testing.T) {
 			}
 		})
 	}
-	for _, d := range []float64{-1e4, -26, -5, 14, 99} {
+	for _, d := range []float64{-1e4, -26, -5, 11.5, 14, 99} {
 		if v, g := LowVarKL.At(d, 0); v != 10 || g != 0 {
 			t.Errorf("low_var_kl at %v: value %v, gradient %v; it is limited to 10", d, v, g)
 		}
