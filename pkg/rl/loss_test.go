@@ -100,6 +100,31 @@ func TestLossByHand(t *testing.T) {
 	}
 }
 
+// The entropy bonus sums over the tokens that the policy mask keeps, and divides by their number or by
+// that of all tokens.
+func TestEntropyBonusByHand(t *testing.T) {
+	b := Batch{
+		Shape: Shape{1, 4}, Mask: []bool{true, true, true, false}, PolicyMask: []bool{true, false, true, true},
+		LogProbs: []float64{-1, -1, -1, nan}, Advantages: []float64{0}, Entropies: []float64{1, 5, 3, nan},
+	}
+	for _, c := range []struct {
+		over bool
+		loss float64
+		grad []float64
+	}{
+		{false, -0.5 * (1 + 3) / 2, []float64{-0.25, 0, -0.25, 0}},
+		{true, -0.5 * (1 + 3) / 3, []float64{-0.5 / 3, 0, -0.5 / 3, 0}},
+	} {
+		r, err := Loss(LossConfig{Loss: ReinforceWithBaseline, Aggregation: TokenMean, EntropyCoef: 0.5, EntropyOverAll: c.over}, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !closeTo(r.Loss, c.loss) || !slices.EqualFunc(r.GradEntropy, c.grad, closeTo) {
+			t.Errorf("over all %v: loss %v, gradient %v, want %v and %v", c.over, r.Loss, r.GradEntropy, c.loss, c.grad)
+		}
+	}
+}
+
 func TestLossErrors(t *testing.T) {
 	good := func() (LossConfig, Batch) {
 		return LossConfig{Loss: GRPOClip, Epsilon: 0.2, Aggregation: MaskedMeanSeq}, Batch{

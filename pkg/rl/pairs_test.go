@@ -25,6 +25,7 @@ func TestMakePairsByHand(t *testing.T) {
 		{PairOptions{Rule: PairRightWrong, PerGroup: 1}, []Pair{{1, 0, 1}, {12, 15, 0.5}}},
 		{PairOptions{Rule: PairRightWrong, PerGroup: 9}, []Pair{{1, 0, 1}, {2, 4, 1}, {12, 15, 0.5}, {13, 17, 1}}},
 		{PairOptions{Rule: PairBestWorst}, []Pair{{1, 0, 1}, {6, 8, 1}, {13, 15, 1}}},
+		{PairOptions{Rule: PairBestWorst, PerGroup: 1}, []Pair{{1, 0, 1}, {6, 8, 1}, {13, 15, 1}}},
 		{PairOptions{Rule: PairLengthControlled}, []Pair{{2, 4, 1}, {1, 5, 1}, {13, 15, 1}, {12, 17, 0.5}}},
 		{PairOptions{Rule: PairLengthControlled, PerGroup: 1}, []Pair{{2, 4, 1}, {13, 15, 1}}},
 	} {
@@ -97,6 +98,7 @@ func TestMakePairsErrors(t *testing.T) {
 		{"group size 0", []float64{1}, 0, PairOptions{Rule: PairBestWorst}},
 		{"3 rewards cannot be split into groups of 2", make([]float64, 3), 2, PairOptions{Rule: PairBestWorst}},
 		{"needs the length of each of 2 completions, got 0", make([]float64, 2), 2, PairOptions{Rule: PairLengthControlled}},
+		{"reward 0 is -Inf", []float64{math.Inf(-1), 0}, 2, PairOptions{Rule: PairRightWrong}},
 		{"reward 1 is +Inf", []float64{0, math.Inf(1)}, 2, PairOptions{Rule: PairRightWrong}},
 	} {
 		if _, err := MakePairs(c.rewards, nil, c.size, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
