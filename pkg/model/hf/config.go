@@ -3,6 +3,7 @@
 package hf
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -223,9 +224,9 @@ func (f *configFile) config() (*Config, error) {
 		if p.Theta != nil {
 			c.RopeTheta = *p.Theta
 		}
-		switch kind := p.Type + p.OldType; kind {
-		case "", "default", "defaultdefault":
-		case "llama3", "llama3llama3":
+		switch kind := cmp.Or(p.Type, p.OldType); kind {
+		case "", "default":
+		case "llama3":
 			c.Rope = &Llama3Rope{p.Factor, p.LowFactor, p.HighFactor, p.Original}
 		default:
 			return nil, fmt.Errorf("rope scaling %.40q is not supported; supported are default and llama3", kind)
