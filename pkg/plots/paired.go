@@ -28,7 +28,7 @@ func pairedDifference(v *view) *figure {
 	for _, c := range v.Comparisons {
 		if c.Metric == analysis.FinalMetric.Name && c.N > 0 {
 			all = append(all, c)
-			names = append(names, v.rowLabel(v.armName(c.A))+"\n"+v.rowLabel("− "+v.armName(c.B)))
+			names = append(names, strings.ReplaceAll(v.pairLabel(v.armName(c.A), v.armName(c.B)), " - ", " − "))
 		}
 	}
 	if len(all) == 0 {
@@ -84,12 +84,31 @@ func (v *view) armName(name string) string {
 	return name
 }
 
+// pairLabel is the label of a difference: what only the one has, then what only the other has, then
+// in brackets the parts that both have, such as the value of the other key in a grid.
+func (v *view) pairLabel(a, b string) string {
+	var first, second, shared []string
+	x, y := strings.Split(a, ", "), strings.Split(b, ", ")
+	for i := range x {
+		if i < len(y) && x[i] == y[i] {
+			shared = append(shared, x[i])
+		} else if i < len(y) {
+			first, second = append(first, x[i]), append(second, y[i])
+		}
+	}
+	if len(x) != len(y) || len(shared) == 0 || len(first) == 0 {
+		return v.rowLabel(a) + "\n" + v.rowLabel("− "+b)
+	}
+	return v.rowLabel(strings.Join(first, ", ")) + "\n" + v.rowLabel("− "+strings.Join(second, ", ")) + "\n" +
+		v.rowLabel("("+strings.Join(shared, ", ")+")")
+}
+
 // rowLabel shortens the label of a row, on a phone to two lines.
 func (v *view) rowLabel(s string) string {
 	if v.phone {
 		return twoLines(tickText, s, "", vg.Points(125))
 	}
-	return shorten(tickText, s, vg.Points(160))
+	return shorten(tickText, s, vg.Points(200))
 }
 
 // fitRows gives the only panel of a figure, a horizontal one, rows of the given height in inches. On a

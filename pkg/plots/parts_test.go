@@ -453,3 +453,18 @@ func TestFinalName(t *testing.T) {
 		}
 	}
 }
+
+func TestPairLabel(t *testing.T) {
+	for _, c := range []struct{ a, b, want string }{
+		{"no clip", "clip", "no clip\n− clip"},
+		{"lr 1, size 2", "lr 3, size 2", "lr 1\n− lr 3\n(size 2)"},
+		{"lr 1, size 2", "lr 3, size 4", "lr 1, size 2\n− lr 3, size 4"},
+		{"GRPO, lr 1", "DPO, offline, lr 1", "GRPO, lr 1\n− DPO, offline, lr 1"},
+		{"lr: 2 - 1, at size 2", "lr: 2 - 1, at size 4", "at size 2\n− at size 4\n(lr: 2 - 1)"},
+		{"same, name", "same, name", "same, name\n− same, name"},
+	} {
+		if got := new(view).pairLabel(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q: %q, want %q", c.a, c.b, got, c.want)
+		}
+	}
+}
