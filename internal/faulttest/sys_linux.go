@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // mountTmpfs mounts a small file system in memory at path; the error is
@@ -38,7 +39,15 @@ func remount(path string, readOnly bool) error {
 	return nil
 }
 
-func unmount(path string) error { return syscall.Unmount(path, 0) }
+// unmount waits if the disk is busy: the kernel may close the files of a process after its end.
+func unmount(path string) error {
+	err := syscall.Unmount(path, 0)
+	for tries := 0; errors.Is(err, syscall.EBUSY) && tries < 50; tries++ {
+		time.Sleep(100 * time.Millisecond)
+		err = syscall.Unmount(path, 0)
+	}
+	return err
+}
 
 // killChild kills the k-th child of a process (modulo their number) and reports whether there was
 // one. Process ids are reused, so it opens a handle of the child and then checks the parent again.
