@@ -1,7 +1,6 @@
 package plots
 
 import (
-	"math"
 	"slices"
 
 	"grpo/pkg/analysis"
@@ -18,11 +17,11 @@ func learnedReward(r *rundir.Run) analysis.Series {
 	return perStep(func(m rundir.Metrics) *float64 {
 		var mean float64
 		for _, name := range names {
-			s, ok := m.Rewards[name]
-			if !ok || math.IsNaN(s.Mean) {
+			reward := functionReward(m, name)
+			if reward == nil {
 				return nil
 			}
-			mean += s.Mean / float64(len(names))
+			mean += *reward / float64(len(names))
 		}
 		return &mean
 	})(r)

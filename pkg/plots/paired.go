@@ -88,15 +88,16 @@ func (v *view) armName(name string) string {
 // in brackets the parts that both have, such as the value of the other key in a grid.
 func (v *view) pairLabel(a, b string) string {
 	var first, second, shared []string
-	x, y := strings.Split(a, ", "), strings.Split(b, ", ")
-	for i := range x {
-		if i < len(y) && x[i] == y[i] {
-			shared = append(shared, x[i])
-		} else if i < len(y) {
-			first, second = append(first, x[i]), append(second, y[i])
+	if x, y := strings.Split(a, ", "), strings.Split(b, ", "); len(x) == len(y) {
+		for i := range x {
+			if x[i] == y[i] {
+				shared = append(shared, x[i])
+			} else {
+				first, second = append(first, x[i]), append(second, y[i])
+			}
 		}
 	}
-	if len(x) != len(y) || len(shared) == 0 || len(first) == 0 {
+	if len(shared) == 0 || len(first) == 0 {
 		return v.rowLabel(a) + "\n" + v.rowLabel("− "+b)
 	}
 	return v.rowLabel(strings.Join(first, ", ")) + "\n" + v.rowLabel("− "+strings.Join(second, ", ")) + "\n" +

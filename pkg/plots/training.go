@@ -120,13 +120,16 @@ func rewardPanels(runs []*rundir.Run, infos []analysis.RunInfo) []*panel {
 
 // rewardOf is the mean reward of a function in each step.
 func rewardOf(name string) quantity {
-	return perStep(func(m rundir.Metrics) *float64 {
-		s, ok := m.Rewards[name]
-		if !ok {
-			return nil
-		}
-		return meanReward(s)
-	})
+	return perStep(func(m rundir.Metrics) *float64 { return functionReward(m, name) })
+}
+
+// functionReward is nil if the step lacks the function.
+func functionReward(m rundir.Metrics, name string) *float64 {
+	s, ok := m.Rewards[name]
+	if !ok {
+		return nil
+	}
+	return meanReward(s)
 }
 
 // meanReward is nil if no completion of the step has the reward.
