@@ -170,3 +170,27 @@ func TestBadModels(t *testing.T) {
 		})
 	}
 }
+
+// Finite weights that are so large that the logits are not finite are an error, not completions of
+// the first token.
+func TestHugeWeights(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, os.CopyFS("model", os.DirFS(decodertest.Folder(t))))
+	path := filepath.Join("model", "model.safetensors")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	for i := 8 + int(binary.LittleEndian.Uint64(data)); i < len(data); i += 4 {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(data[i:]))
+		binary.LittleEndian.PutUint32(data[i:], math.Float32bits(x*1e30))
+	}
+	must(t, os.WriteFile(path, data, 0o644))
+	for _, args := range [][]string{
+		{"generate", "--model", "./model", "--prompt", "x", "--raw", "--json"},
+		{"eval", "--set", "model.init=./model", "--set", "prompt_template=chat", "--set", "val_size=2", "--set", "test_size=0",
+			"--set", "unseen_size=0", "--set", "eval.max_tokens=4"},
+	} {
+		if code, stdout, stderr := runHere(t, nil, args...); code == 0 || stdout != "" || !strings.Contains(stderr, "logits are not finite") {
+			t.Errorf("%s: exit code %d, output %q, %s", args[0], code, stdout, stderr)
+		}
+	}
+}

@@ -22,6 +22,7 @@ type Evaluation struct {
 	Sampling model.Sampling // of the sampled decoding
 	Greedy   bool           // decode greedily too
 	Samples  int            // completions to keep as rundir.Sample, per decoding mode
+	Finite   bool           // logits that are not finite are an error; a training run records them as a divergence
 }
 
 // evaluationOf returns the settings of a configuration's evaluations. They come from
@@ -68,6 +69,11 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 	}
 	var kept []rundir.Sample
 	for mode, name := range names {
+		if e.Finite {
+			if err := checkFinite(completions[mode]); err != nil {
+				return out, nil, fmt.Errorf("evaluate %s, %s: %w", split, name, err)
+			}
+		}
 		var tally counter
 		for i, c := range completions[mode] {
 			text := policy.Decode(c.Tokens)
@@ -87,6 +93,19 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 		}
 	}
 	return out, kept, nil
+}
+
+// checkFinite returns an error if a token was chosen from logits that are not finite.
+func checkFinite(completions []model.Completion) error {
+	for i, c := range completions {
+		for j, p := range c.LogProbs {
+			if notFinite(float64(p)) {
+				return fmt.Errorf("completion %d, token %d: the log-probability is %v, because the model's logits are not finite "+
+					"(its weights are too large: are they damaged, or those of a run that diverged?)", i+1, j+1, p)
+			}
+		}
+	}
+	return nil
 }
 
 func one(b bool) float64 {
@@ -259,7 +278,7 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note fu
 	sampler := net.policy.NewSampler()
 	defer sampler.Close()
 	e := evaluationOf(cfg, template)
-	e.Samples = n
+	e.Samples, e.Finite = n, true
 	for _, s := range sets {
 		eval, kept, err := Evaluate(net.policy, sampler, e, s.Name, s.Problems, 0)
 		if err != nil {

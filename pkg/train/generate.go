@@ -80,6 +80,9 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFinite(out); err != nil {
+		return nil, fmt.Errorf("generate: %w", err)
+	}
 	texts := make([]Generated, len(out))
 	for i, x := range out {
 		texts[i] = Generated{o.Prompts[i/o.N], net.policy.Decode(x.Tokens), x.Tokens, x.LogProbs, x.Ended}
