@@ -171,8 +171,8 @@ func TestBadModels(t *testing.T) {
 	}
 }
 
-// Finite weights that are so large that the logits are not finite are an error, not completions of
-// the first token.
+// Finite weights that are so large that the logits are not finite are an error, not completions that
+// mean nothing.
 func TestHugeWeights(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, os.CopyFS("model", os.DirFS(decodertest.Folder(t))))
