@@ -51,6 +51,7 @@ var schemas = []schemaEntry{
 	output[cancelOutput]("cancel-json", "grpo cancel --json"),
 	output[[]report.CompareRow]("compare-json", "grpo compare --json"),
 	output[[]sweep.EqualRuns]("compare-equal-json", "grpo compare --equal --json"),
+	output[[]report.SampledProblem]("samples-json", "grpo samples --json"),
 	output[evalOutput]("eval-json", "grpo eval --json"),
 	output[[]train.Generated]("generate-json", "grpo generate --json"),
 	output[train.Exported]("export-json", "grpo export --json"),

@@ -170,9 +170,28 @@ type Sample struct {
 	Reward       float64 `json:"reward"`
 	AnswerReward float64 `json:"answer_reward"`
 	FormatReward float64 `json:"format_reward"`
+	// Length is the number of tokens; 0 in files of earlier versions, which do not have it.
+	Length int `json:"completion_length,omitempty"`
 	// Columns are what custom reward functions log about a training completion, by function and
 	// column: numbers and strings.
 	Columns map[string]any `json:"columns,omitempty"`
+}
+
+// Right reports whether the answer is right.
+func (s Sample) Right() bool { return s.AnswerReward > 0 }
+
+// Why says why the answer is wrong: "cut" (the limit of tokens ended the completion), "format" (it
+// has no answer in the format) or "answer" (the answer is another); empty if it is right.
+func (s Sample) Why() string {
+	switch {
+	case s.Right():
+		return ""
+	case !s.Ended:
+		return "cut"
+	case s.FormatReward == 0:
+		return "format"
+	}
+	return "answer"
 }
 
 // Meta is meta.json: how the run was made. The results do not depend on it.

@@ -255,7 +255,7 @@ func (r *rollout) samples(step, n int, template gsm8k.Template) []rundir.Sample 
 func newSample(t gsm8k.Template, p gsm8k.Problem, c model.Completion, text string, v gsm8k.Verdict) rundir.Sample {
 	return rundir.Sample{
 		Problem: p.ID, Prompt: t.Render(p.Question), Completion: text, Gold: p.Gold, Ended: c.Ended,
-		AnswerReward: one(v.Right), FormatReward: one(v.Formatted),
+		AnswerReward: one(v.Right), FormatReward: one(v.Formatted), Length: len(c.Tokens),
 	}
 }
 
