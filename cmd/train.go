@@ -156,6 +156,7 @@ func resumed(dir string, flags []config.Flag) (config.LoadOptions, error) {
 type trainOutput struct {
 	Dir     string         `json:"dir"`
 	Figures []string       `json:"figures"`
+	Report  string         `json:"report"`
 	Result  *rundir.Result `json:"result"`
 }
 
@@ -198,14 +199,14 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	if err != nil {
 		return err
 	}
-	figures, _, err := report.DrawRuns(dir, []*rundir.Run{run}, "", report.Output{})
+	figures, others, err := report.DrawRuns(dir, []*rundir.Run{run}, "", report.Output{})
 	if err != nil {
 		return err
 	}
 	if o.out.json {
-		err = printJSON(s.Out, trainOutput{dir, figures, res})
+		err = printJSON(s.Out, trainOutput{dir, figures, others[0], res})
 	} else {
-		err = report.WriteSummary(s.Out, run, figures...)
+		err = report.WriteSummary(s.Out, run, append(figures, others[0])...)
 	}
 	return errors.Join(err, o.gate.checkRun("", res))
 }

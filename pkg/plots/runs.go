@@ -40,7 +40,23 @@ func Runs(runs []*rundir.Run, title string, formats []string) ([]Drawing, error)
 		if err != nil {
 			return nil, err
 		}
+		if d.Page, err = fig.pageSVG(); err == nil {
+			d.Phone, err = fig.forPhone().pageSVG()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("draw %s for the page: %w", f.file, err)
+		}
 		out = append(out, d)
 	}
 	return out, nil
+}
+
+// forPhone is the figure for narrow screens: its panels are below each other.
+func (f *figure) forPhone() *figure {
+	p := *f
+	p.width, p.rows = phoneWidth, nil
+	for _, panel := range slices.Concat(f.rows...) {
+		p.addPanel(1, panel)
+	}
+	return &p
 }

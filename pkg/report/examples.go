@@ -24,10 +24,14 @@ type htmlExample struct {
 }
 
 type htmlCompletion struct {
-	Step    int
-	Text    string
-	Right   bool
-	Rewards string
+	Step          int
+	Text, Outcome string
+	Right         bool
+	Numbers       string // rewards and length
+}
+
+func (c SampledCompletion) html(numbers string) htmlCompletion {
+	return htmlCompletion{c.Step, multiline(c.Completion), c.Outcome(), c.Right, numbers}
 }
 
 // Limits of what a page shows.
@@ -68,10 +72,8 @@ func (a *Report) examples() *htmlExamples {
 		}
 		e := htmlExample{Arm: a.Arms[k].Name(), Seed: fmt.Sprintf("seed %d", seed), Open: len(out.Arms) == 0}
 		for _, s := range spread(steps, mostExampleSteps) {
-			e.Steps = append(e.Steps, htmlCompletion{
-				Step: s.Step, Text: multiline(s.Completion), Right: s.AnswerReward > 0,
-				Rewards: "answer reward " + analysis.Significant(s.AnswerReward, 3) + ", format reward " + analysis.Significant(s.FormatReward, 3),
-			})
+			c := sampledCompletion(s)
+			e.Steps = append(e.Steps, c.html(c.Numbers()))
 		}
 		out.Arms = append(out.Arms, e)
 	}

@@ -22,7 +22,7 @@ func withSamples(r *rundir.Run, steps ...int) {
 			}
 			r.Samples = append(r.Samples, rundir.Sample{
 				Step: step, Split: rundir.SplitVal, Decoding: rundir.DecodingSampled, Problem: problem, Prompt: "Ask " + problem + "\n<b>",
-				Completion: fmt.Sprintf("%s at %d\n</pre><script>", problem, step), Gold: "16", AnswerReward: right, FormatReward: 1,
+				Completion: fmt.Sprintf("%s at %d\n</pre><script>", problem, step), Gold: "16", Ended: true, Reward: right, AnswerReward: right, FormatReward: 1,
 			})
 		}
 	}
@@ -46,10 +46,9 @@ func TestExamples(t *testing.T) {
 	}
 	var steps []string
 	for _, s := range e.Arms[0].Steps {
-		steps = append(steps, fmt.Sprintf("%d %v %s", s.Step, s.Right, s.Rewards))
+		steps = append(steps, fmt.Sprintf("%d %v %s", s.Step, s.Right, s.Numbers))
 	}
-	want := "0 false answer reward 0, format reward 1;15"
-	if len(steps) != 5 || steps[0] != strings.TrimSuffix(want, ";15") || !strings.HasPrefix(steps[2], "30 false") || !strings.HasPrefix(steps[4], "60 true") {
+	if len(steps) != 5 || steps[0] != "0 false reward 0" || !strings.HasPrefix(steps[2], "30 false") || !strings.HasPrefix(steps[4], "60 true") {
 		t.Errorf("%q", steps)
 	}
 	page := pageOf(t, a)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"grpo/pkg/plots"
@@ -32,8 +33,8 @@ func MakeFolder(out, read string) error {
 }
 
 // DrawRuns draws the figures of one run, or of several seeds of one setting, into dir. Of one run it
-// also writes the event file, if out or its configuration asks for one. It returns the paths of the
-// figures and of the others.
+// also writes report.html, the first of the others, and the event file if out or its configuration asks
+// for one. It returns the paths of the figures and of the others.
 func DrawRuns(dir string, runs []*rundir.Run, title string, out Output) (drawn, others []string, err error) {
 	for _, r := range runs {
 		out = out.and(r)
@@ -43,6 +44,10 @@ func DrawRuns(dir string, runs []*rundir.Run, title string, out Output) (drawn, 
 		return nil, nil, err
 	}
 	drawn, err = plots.WriteDrawings(dir, figures)
+	if err == nil && len(runs) == 1 {
+		others = append(others, filepath.Join(dir, sweepdir.ReportHTML))
+		err = WriteRunHTML(others[0], runs[0], figures)
+	}
 	if err == nil && out.TensorBoard && len(runs) == 1 {
 		var path string
 		path, err = writeEvents(dir, runs[0], figures)

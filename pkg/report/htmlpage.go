@@ -40,6 +40,7 @@ type page struct {
 	StyleHash, ScriptHash string
 	Sweep                 *htmlSweep // of a sweep's page
 	Parts                 []htmlPart // of a study's
+	Run                   *htmlRun   // of a single run's
 	SharedHead            string
 	Shared                []string // caveats of all parts
 	Made                  htmlMade

@@ -40,9 +40,9 @@ func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
 // WriteSummary writes the results of a run for a terminal: the assignment's line
 // ([AssignmentLine]), a table of every split and decoding before and after
 // training and at the best step, the majority-answer baseline, the result's
-// warnings, and the paths of the figures that the caller has drawn. For a
+// warnings, and the paths of the figures and of the page that the caller has written. For a
 // run that is not finished it covers the steps made and describes what is missing.
-func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
+func WriteSummary(w io.Writer, r *rundir.Run, files ...string) error {
 	a, err := analysis.ReadInfo(r)
 	if err != nil {
 		return err
@@ -81,8 +81,12 @@ func WriteSummary(w io.Writer, r *rundir.Run, figures ...string) error {
 	for _, gap := range gaps(r) {
 		b.WriteString(gap + "\n")
 	}
-	for _, path := range figures {
-		b.WriteString("figure: " + textutil.Printable(path, 0) + "\n")
+	for _, path := range files {
+		kind := "figure"
+		if filepath.Ext(path) == ".html" {
+			kind = "report"
+		}
+		b.WriteString(kind + ": " + textutil.Printable(path, 0) + "\n")
 	}
 	_, err = io.WriteString(w, textutil.Text(b.String()))
 	return err

@@ -1,0 +1,169 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
+	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
+)
+
+// htmlRun is what a page shows of a single run.
+type htmlRun struct {
+	Headline        string
+	Lines, Warnings []string
+	Main, Other     []htmlFigure
+	Counts, Gains   Table
+	Samples         []htmlProblem
+	More            int // problems that are not shown
+}
+
+// htmlProblem is a problem with its completions after several steps.
+type htmlProblem struct {
+	Name, Prompt, Gold string
+	Open               bool
+	Steps              []htmlCompletion
+}
+
+// mostProblems is the number of problems on the page of a run.
+const mostProblems = 8
+
+// WriteRunHTML writes the report of one run to path in one atomic move: how the validation reward
+// changed, with its figure, then the counts, samples and last the settings. figures are those of
+// [plots.Runs]. Like the page of a sweep it needs nothing outside itself.
+func WriteRunHTML(path string, r *rundir.Run, figures []plots.Drawing) error {
+	info, err := analysis.ReadInfo(r)
+	if err != nil {
+		return err
+	}
+	run := &htmlRun{Headline: runHeadline(r), Lines: runLines(r), Warnings: gaps(r), Counts: summaryTable(r), Gains: gainTable(r)}
+	if r.Result != nil {
+		for _, w := range r.Result.Warnings {
+			run.Warnings = append(run.Warnings, textutil.Printable(w, 0))
+		}
+	}
+	run.Counts.Label, run.Gains.Label = "Counts", "Where the gains come from"
+	for line := range strings.Lines(footnotes(r)) {
+		run.Counts.Notes = append(run.Counts.Notes, asSentence(strings.TrimSpace(line)))
+	}
+	for i, d := range figures {
+		if f := newHTMLFigure(d, ""); i == 0 {
+			run.Main = append(run.Main, f)
+		} else {
+			run.Other = append(run.Other, f)
+		}
+	}
+	pairUp(run.Main)
+	run.addSamples(r)
+	p := page{Title: info.Name + ", " + info.SeedText(), Lead: capital(analysis.Outcome(r, info)), Facts: facts([]*rundir.Run{r}), Run: run}
+	p.Made.Programs = programs([]*rundir.Run{r})
+	if r.Meta != nil {
+		p.Made.Command = commandLine(r.Meta.Argv)
+	}
+	if len(r.Config) > 0 {
+		p.Made.Bases = []htmlBase{{"Resolved configuration", string(r.Config)}}
+	}
+	return p.write(path)
+}
+
+// runHeadline says how the sampled validation reward changed: "The validation answer reward rose from
+// 17.2% to 51.6% in 20 steps."
+func runHeadline(r *rundir.Run) string {
+	before, after := analysis.Evaluation(r, rundir.SplitVal, analysis.AtStart), lastValidation(r)
+	if after == nil {
+		return "The run has no evaluation yet."
+	}
+	last := analysis.Percent(after.Sampled.AnswerReward)
+	at := "after step " + fmt.Sprint(after.Step)
+	if before == nil || before.Step == after.Step {
+		return fmt.Sprintf("The validation answer reward is %s %s.", last, at)
+	}
+	first := analysis.Percent(before.Sampled.AnswerReward)
+	switch change := after.Sampled.CorrectNum - before.Sampled.CorrectNum; {
+	case change > 0:
+		return fmt.Sprintf("The validation answer reward rose from %s to %s %s.", first, last, at)
+	case change < 0:
+		return fmt.Sprintf("The validation answer reward fell from %s to %s %s.", first, last, at)
+	}
+	return fmt.Sprintf("The validation answer reward did not change: %s %s.", last, at)
+}
+
+// lastValidation is the newest evaluation of the validation problems; nil if there is none.
+func lastValidation(r *rundir.Run) *rundir.Eval {
+	return cmp.Or(analysis.Evaluation(r, rundir.SplitVal, analysis.AtEnd), analysis.Evaluation(r, rundir.SplitVal, analysis.AtStart))
+}
+
+// runLines say what the headline is a share of, what it compares with, and what one run cannot show.
+func runLines(r *rundir.Run) []string {
+	e := lastValidation(r)
+	if e == nil || e.Sampled.N == 0 {
+		return nil
+	}
+	lo, hi := stats.Wilson(e.Sampled.CorrectNum, e.Sampled.N, stats.Level)
+	right := fmt.Sprintf("%d of %d validation problems right by sampling, 95%% interval over the problems %s to %s",
+		e.Sampled.CorrectNum, e.Sampled.N, analysis.Percent(lo), analysis.Percent(hi))
+	if e.Greedy != nil {
+		right += "; greedy " + analysis.Percent(e.Greedy.AnswerReward)
+	}
+	right += fmt.Sprintf("; always answering %q: %s.", textutil.Printable(e.MajorityAnswer, 0), analysis.Percent(e.MajorityBaseline))
+	out := []string{right}
+	if n := e.Sampled.Truncated; n > 0 {
+		out = append(out, fmt.Sprintf("%d of %d sampled completions were cut at the limit of tokens, and count as wrong.", n, e.Sampled.N))
+	}
+	if t := analysis.Evaluation(r, rundir.SplitTest, analysis.AtEnd); t != nil {
+		out = append(out, fmt.Sprintf("Test problems: %s of %d after training.", analysis.Percent(t.Sampled.AnswerReward), t.Sampled.N))
+	}
+	return append(out, "This is one run: with another seed the result differs, and a comparison needs several seeds.")
+}
+
+// addSamples adds the sampled validation problems, first those that were answered right at one step
+// and wrong at another.
+func (h *htmlRun) addSamples(r *rundir.Run) {
+	f := SampleFilter{Split: rundir.SplitVal, Decoding: rundir.DecodingSampled}
+	problems, _ := SampledProblems(r, f) // none: nothing to show
+	slices.SortStableFunc(problems, func(a, b SampledProblem) int { return b.order() - a.order() })
+	for i, p := range problems {
+		if i == mostProblems {
+			h.More = len(problems) - mostProblems
+			break
+		}
+		shown := htmlProblem{
+			Prompt: multiline(p.Prompt), Gold: textutil.Printable(p.Gold, mostExampleChars), Open: i == 0,
+			Name: textutil.Printable(p.Problem, mostNameChars),
+		}
+		for _, c := range spread(p.Completions, mostExampleSteps) {
+			shown.Steps = append(shown.Steps, c.html(c.Numbers()))
+		}
+		h.Samples = append(h.Samples, shown)
+	}
+}
+
+const mostNameChars = 80
+
+// order is higher for a problem that shows more of the training: 2 if it went from wrong to right, 1 if
+// it changed otherwise.
+func (p SampledProblem) order() int {
+	first, last := p.Completions[0], p.Completions[len(p.Completions)-1]
+	switch {
+	case !first.Right && last.Right:
+		return 2
+	case p.changed():
+		return 1
+	}
+	return 0
+}
+
+// Path is how the answers changed: "wrong, right, right".
+func (p htmlProblem) Path() string {
+	var out []string
+	for _, s := range p.Steps {
+		word, _, _ := strings.Cut(s.Outcome, ":")
+		out = append(out, word)
+	}
+	return strings.Join(out, ", ")
+}
