@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"grpo/internal/reporttest"
+	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 
 	"pgregory.net/rapid"
@@ -46,8 +47,8 @@ func TestCSVHoldsNoFormula(t *testing.T) {
 				}
 			}
 		}
-		if _, err := strconv.ParseFloat(text, 64); err == nil && csvText(text) != text {
-			t.Fatalf("the number %q became %q", text, csvText(text))
+		if _, err := strconv.ParseFloat(text, 64); err == nil && textutil.CSVCell(text) != text {
+			t.Fatalf("the number %q became %q", text, textutil.CSVCell(text))
 		}
 	})
 }

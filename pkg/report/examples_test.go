@@ -86,7 +86,7 @@ func TestExportRuns(t *testing.T) {
 	if err != nil || len(paths) != 4 || paths[0] != filepath.Join(out, "train-1", rundir.TableFile) || paths[3] != filepath.Join(out, "train-2", rundir.EventsFile) {
 		t.Fatal(paths, err)
 	}
-	if data, err := os.ReadFile(paths[0]); err != nil || string(data) != string(one.CSV()) {
+	if data, err := os.ReadFile(paths[0]); err != nil || string(data) != string(one.CSV("", "1")) {
 		t.Errorf("%v: %.100s", err, data)
 	}
 	// Of a sweep, at the same place below its folder.

@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
 	"grpo/pkg/tensorboard"
 )
 
@@ -75,6 +77,7 @@ func ExportRuns(dir, root string, runs []*rundir.Run, e Export) ([]string, error
 	if e == (Export{}) {
 		return nil, nil
 	}
+	arms := sweepdir.Arms{}
 	for _, r := range runs {
 		to := dir
 		if len(runs) > 1 || root != "" {
@@ -92,7 +95,7 @@ func ExportRuns(dir, root string, runs []*rundir.Run, e Export) ([]string, error
 		}
 		if e.CSV {
 			path := filepath.Join(to, rundir.TableFile)
-			if err := rundir.WriteFileAtomic(path, r.CSV()); err != nil {
+			if err := rundir.WriteFileAtomic(path, r.CSV(arms.Of(r.Dir), seedOf(r))); err != nil {
 				return paths, err
 			}
 			paths = append(paths, path)
@@ -106,6 +109,15 @@ func ExportRuns(dir, root string, runs []*rundir.Run, e Export) ([]string, error
 		}
 	}
 	return paths, nil
+}
+
+// seedOf is the run's seed in digits; empty if it is unknown.
+func seedOf(r *rundir.Run) string {
+	info, err := analysis.ReadInfo(r)
+	if err != nil || info.Seed == nil {
+		return ""
+	}
+	return strconv.FormatUint(*info.Seed, 10)
 }
 
 func sameFolder(a, b string) bool {

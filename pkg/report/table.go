@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"html/template"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -184,27 +183,14 @@ func (t *Table) CSV() []byte {
 	w := csv.NewWriter(&b)
 	heads := make([]string, len(t.Columns))
 	for k, c := range t.Columns {
-		heads[k] = csvText(c.Head)
+		heads[k] = textutil.CSVCell(c.Head)
 	}
 	w.Write(heads) // a Buffer returns no error
 	for _, r := range t.Rows {
-		w.Write(r.texts(csvText))
+		w.Write(r.texts(textutil.CSVCell))
 	}
 	w.Flush()
 	return b.Bytes()
-}
-
-// csvText is s as a cell. A spreadsheet runs a cell that begins with one of these
-// characters as a formula, so anything but a number gets an apostrophe in front,
-// which makes it text (OWASP, CSV injection).
-func csvText(s string) string {
-	if s == "" || !strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		return s
-	}
-	if _, err := strconv.ParseFloat(s, 64); err == nil {
-		return s
-	}
-	return "'" + s
 }
 
 // exact prints v with as many digits as it needs to be read back; empty where it is

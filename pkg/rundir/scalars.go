@@ -60,8 +60,9 @@ func appendScalars(out []Scalar, name string, v reflect.Value) []Scalar {
 
 // CSV is a table of the lines of metrics.jsonl and eval.jsonl, for pandas and other programs: a row
 // for each step with a line, ascending, and a column for each scalar, in the order in which the
-// lines first have it. A cell without a finite number is empty.
-func (r *Run) CSV() []byte {
+// lines first have it; last, in each row, the run's arm, which is empty outside of a sweep, and its
+// seed. A cell without a finite number is empty.
+func (r *Run) CSV(arm, seed string) []byte {
 	heads := []string{"step"}
 	column := map[string]int{}
 	rows := map[int][]string{}
@@ -88,11 +89,11 @@ func (r *Run) CSV() []byte {
 	}
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	w.Write(heads) // a Buffer returns no error
+	w.Write(append(slices.Clip(heads), "arm", "seed")) // a Buffer returns no error
 	for _, step := range slices.Sorted(maps.Keys(rows)) {
 		row := append(rows[step], make([]string, len(heads)-len(rows[step]))...)
 		row[0] = strconv.Itoa(step)
-		w.Write(row)
+		w.Write(append(row, textutil.CSVCell(textutil.Printable(arm, 0)), seed))
 	}
 	w.Flush()
 	return b.Bytes()

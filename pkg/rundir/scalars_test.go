@@ -43,7 +43,7 @@ func TestCSV(t *testing.T) {
 		Metrics: []Metrics{{Step: 1, Loss: 0.5, Rewards: map[string]Stat{"answer": {}}}, {Step: 2, Loss: math.Inf(1)}},
 		Evals:   []Eval{{Step: 0, Split: "val", Sampled: Counts{N: 4, CorrectNum: 1}}, {Step: 2, Split: "a,b", Greedy: &Counts{N: 3}}},
 	}
-	rows, err := csv.NewReader(strings.NewReader(string(r.CSV()))).ReadAll() // all rows have the same length
+	rows, err := csv.NewReader(strings.NewReader(string(r.CSV("=arm\n", "7")))).ReadAll() // all rows have the same length
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,16 +55,16 @@ func TestCSV(t *testing.T) {
 		{1, "step", "0"}, {2, "step", "1"}, {3, "step", "2"},
 		{1, "train/loss", ""}, {2, "train/loss", "0.5"}, {3, "train/loss", ""},
 		{1, "eval/val/sampled/correct_num", "1"}, {2, "eval/val/sampled/correct_num", ""},
-		{3, "eval/a,b/greedy/n", "3"}, {3, "train/rewards/answer/mean", ""},
+		{3, "eval/a,b/greedy/n", "3"}, {3, "train/rewards/answer/mean", ""}, {1, "arm", `'=arm\n`}, {3, "arm", `'=arm\n`}, {3, "seed", "7"},
 	} {
 		if got := cell(tt.row, tt.name); got != tt.want {
 			t.Errorf("row %d, %s: %q, want %q", tt.row, tt.name, got, tt.want)
 		}
 	}
-	if len(rows) != 4 || rows[0][0] != "step" || rows[0][1] != "train/updates" {
+	if len(rows) != 4 || rows[0][0] != "step" || rows[0][1] != "train/updates" || rows[0][len(rows[0])-1] != "seed" {
 		t.Errorf("%d rows, columns %q", len(rows), rows[0][:2])
 	}
-	if got := string((&Run{}).CSV()); got != "step\n" {
+	if got := string((&Run{}).CSV("", "")); got != "step,arm,seed\n" {
 		t.Errorf("a run without lines: %q", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -206,7 +207,7 @@ func (r *runner) reuseRuns() {
 		if !ok {
 			continue
 		}
-		if err := copyRun(from.path, j.path); err != nil {
+		if err := copyRun(from.path, j.path, r.manifest.Arms[j.entry.Arm].Name, j.entry.Seed); err != nil {
 			r.note("%s: its run can't be copied from %s and is trained again: %v", r.name(j), from.sweep, err)
 			continue
 		}
@@ -238,10 +239,13 @@ func (r *runner) removeCopies() {
 }
 
 // copyRun copies a run's folder, first under another name: to is either complete
-// or absent. It is an error when to exists.
-func copyRun(from, to string) error {
+// or absent. Its metrics.csv names the arm and the seed in this sweep. It is an error when to exists.
+func copyRun(from, to, arm string, seed uint64) error {
 	temp := filepath.Join(filepath.Dir(to), copyPrefix+filepath.Base(to))
 	err := copyFolder(from, temp)
+	if err == nil {
+		err = renameArm(temp, arm, seed)
+	}
 	if err == nil {
 		// This fails if the folder was made in the meantime, because it is not empty.
 		err = rundir.Rename(temp, to)
@@ -250,6 +254,19 @@ func copyRun(from, to string) error {
 		return errors.Join(err, os.RemoveAll(temp))
 	}
 	return nil
+}
+
+// renameArm writes the metrics.csv of a run again, if it has one, for another arm.
+func renameArm(path, arm string, seed uint64) error {
+	table := filepath.Join(path, rundir.TableFile)
+	if _, err := os.Lstat(table); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	run, err := rundir.Open(path)
+	if err != nil {
+		return err
+	}
+	return rundir.WriteFileAtomic(table, run.CSV(arm, strconv.FormatUint(seed, 10)))
 }
 
 // copyFolder copies files and folders with their times, except the claims and

@@ -138,6 +138,29 @@ func TestRunReuses(t *testing.T) {
 	}
 }
 
+// A copy's table names the arm and the seed in its new sweep.
+func TestCopyRunNamesItsArm(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	plant(t, from, rundir.StateDone)
+	line, err := rundir.Marshal(rundir.Eval{Split: rundir.SplitVal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{rundir.TableFile: "step,arm,seed\n0,old,1\n", rundir.EvalFile: string(line) + "\n"} {
+		if err := os.WriteFile(filepath.Join(from, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := copyRun(from, to, "new arm", 7); err != nil {
+		t.Fatal(err)
+	}
+	table := contents(t, to)["/"+rundir.TableFile]
+	if lines := strings.Split(table, "\n"); !strings.HasSuffix(lines[0], ",arm,seed") || !strings.HasSuffix(lines[1], ",new arm,7") {
+		t.Errorf("%q", table)
+	}
+}
+
 // TestCopyRunIsAllOrNothing: a run's folder that is there already stays as it
 // is, and nothing half-copied is left.
 func TestCopyRunIsAllOrNothing(t *testing.T) {
@@ -146,13 +169,13 @@ func TestCopyRunIsAllOrNothing(t *testing.T) {
 	plant(t, from, rundir.StateDone)
 	plant(t, to, "")
 	before := contents(t, to)
-	if err := copyRun(from, to); err == nil {
+	if err := copyRun(from, to, "", 1); err == nil {
 		t.Error("copied over another run")
 	}
 	if !reflect.DeepEqual(contents(t, to), before) {
 		t.Error("the run that was there changed")
 	}
-	if err := copyRun(filepath.Join(dir, "missing"), filepath.Join(dir, "new")); err == nil {
+	if err := copyRun(filepath.Join(dir, "missing"), filepath.Join(dir, "new"), "", 1); err == nil {
 		t.Error("copied what is not there")
 	}
 	entries, err := os.ReadDir(dir)

@@ -6,6 +6,7 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
 	"grpo/pkg/tensorboard"
 )
 
@@ -51,7 +52,7 @@ func (t *trainer) derived() error {
 	if err := t.hold.Check(); err != nil {
 		return err
 	}
-	return rundir.WriteFileAtomic(t.path(rundir.TableFile), run.CSV())
+	return rundir.WriteFileAtomic(t.path(rundir.TableFile), run.CSV(sweepdir.Arms{}.Of(t.opts.Dir), fmt.Sprint(t.cfg.Seed)))
 }
 
 // add appends the event of a line of metrics or of an evaluation.

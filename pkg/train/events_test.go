@@ -3,6 +3,7 @@ package train
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestEventFile(t *testing.T) {
 		if got := slurp(t, filepath.Join(dir, rundir.EventsFile)); !bytes.Equal(got, want) || len(run.Metrics) != 6 {
 			t.Errorf("%d bytes of events, want %d, of %d steps", len(got), len(want), len(run.Metrics))
 		}
-		if got := slurp(t, filepath.Join(dir, rundir.TableFile)); !bytes.Equal(got, run.CSV()) {
+		if got := slurp(t, filepath.Join(dir, rundir.TableFile)); !bytes.Equal(got, run.CSV("", fmt.Sprint(run.Result.Seed))) {
 			t.Errorf("%s is not that of the run", rundir.TableFile)
 		}
 	}
