@@ -62,8 +62,8 @@ func (a *Report) Results() Results {
 	return r
 }
 
-// WriteResults writes results.csv, results.json, results.md and results.tex into dir,
-// each in one atomic move, and returns their paths. They hold the same numbers:
+// WriteResults writes results.csv, results.json, results.md, results.tex and curves.csv into dir,
+// each in one atomic move, and returns their paths. The first four hold the same numbers:
 // results.json and results.csv exactly, the others rounded.
 func WriteResults(dir string, a *Report) ([]string, error) {
 	table := a.resultsTable()
@@ -74,6 +74,7 @@ func WriteResults(dir string, a *Report) ([]string, error) {
 		{sweepdir.ResultsTeX, func(path string) error {
 			return rundir.WriteFileAtomic(path, latexFile(a.latexTables(a.Sweep.Manifest.Name)...))
 		}},
+		{sweepdir.CurvesCSV, func(path string) error { return writeCurves(path, a) }},
 	})
 }
 

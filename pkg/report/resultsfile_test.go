@@ -51,7 +51,7 @@ func written(t *testing.T, sw *sweepdir.Sweep) (*Report, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(paths) != 4 {
+	if len(paths) != 5 {
 		t.Fatalf("wrote %v", paths)
 	}
 	return a, dir
@@ -351,7 +351,7 @@ func TestResultsAreOfTheRunsAlone(t *testing.T) {
 	read := func(sw *sweepdir.Sweep) map[string]string {
 		_, dir := written(t, sw)
 		out := map[string]string{}
-		for _, name := range []string{sweepdir.ResultsCSV, sweepdir.ResultsJSON, sweepdir.ResultsMD, sweepdir.ResultsTeX} {
+		for _, name := range []string{sweepdir.ResultsCSV, sweepdir.ResultsJSON, sweepdir.ResultsMD, sweepdir.ResultsTeX, sweepdir.CurvesCSV} {
 			data, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil {
 				t.Fatal(err)

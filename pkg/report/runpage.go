@@ -20,7 +20,8 @@ type htmlRun struct {
 	Main, Other     []htmlFigure
 	Counts, Gains   Table
 	Samples         []htmlProblem
-	More            int // problems that are not shown
+	Shared          string // lines that all prompts begin with
+	More            int    // problems that are not shown
 }
 
 // htmlProblem is a problem with its completions after several steps.
@@ -72,7 +73,7 @@ func WriteRunHTML(path string, r *rundir.Run, figures []plots.Drawing) error {
 }
 
 // runHeadline says how the sampled validation reward changed: "The validation answer reward rose from
-// 17.2% to 51.6% in 20 steps."
+// 17.2% to 51.6% after step 20." It rose or fell only if the intervals over the problems do not overlap.
 func runHeadline(r *rundir.Run) string {
 	before, after := analysis.Evaluation(r, rundir.SplitVal, analysis.AtStart), lastValidation(r)
 	if after == nil {
@@ -84,13 +85,20 @@ func runHeadline(r *rundir.Run) string {
 		return fmt.Sprintf("The validation answer reward is %s %s.", last, at)
 	}
 	first := analysis.Percent(before.Sampled.AnswerReward)
-	switch change := after.Sampled.CorrectNum - before.Sampled.CorrectNum; {
-	case change > 0:
+	lo, hi := problemInterval(before)
+	switch l, h := problemInterval(after); {
+	case l > hi:
 		return fmt.Sprintf("The validation answer reward rose from %s to %s %s.", first, last, at)
-	case change < 0:
+	case h < lo:
 		return fmt.Sprintf("The validation answer reward fell from %s to %s %s.", first, last, at)
 	}
-	return fmt.Sprintf("The validation answer reward did not change: %s %s.", last, at)
+	return fmt.Sprintf("The validation answer reward went from %s to %s %s: %s can't tell these apart.", first, last, at,
+		textutil.Count(after.Sampled.N, "problem"))
+}
+
+// problemInterval is the 95% interval of the sampled reward over the problems.
+func problemInterval(e *rundir.Eval) (lo, hi float64) {
+	return stats.Wilson(e.Sampled.CorrectNum, e.Sampled.N, stats.Level)
 }
 
 // lastValidation is the newest evaluation of the validation problems; nil if there is none.
@@ -104,7 +112,7 @@ func runLines(r *rundir.Run) []string {
 	if e == nil || e.Sampled.N == 0 {
 		return nil
 	}
-	lo, hi := stats.Wilson(e.Sampled.CorrectNum, e.Sampled.N, stats.Level)
+	lo, hi := problemInterval(e)
 	right := fmt.Sprintf("%d of %d validation problems right by sampling, 95%% interval over the problems %s to %s",
 		e.Sampled.CorrectNum, e.Sampled.N, analysis.Percent(lo), analysis.Percent(hi))
 	if e.Greedy != nil {
@@ -126,6 +134,11 @@ func runLines(r *rundir.Run) []string {
 func (h *htmlRun) addSamples(r *rundir.Run) {
 	f := SampleFilter{Split: rundir.SplitVal, Decoding: rundir.DecodingSampled}
 	problems, _ := SampledProblems(r, f) // none: nothing to show
+	if len(problems) == 0 {
+		return
+	}
+	shared := sharedStart(problems)
+	h.Shared = multiline(shared)
 	slices.SortStableFunc(problems, func(a, b SampledProblem) int { return b.order() - a.order() })
 	for i, p := range problems {
 		if i == mostProblems {
@@ -133,7 +146,7 @@ func (h *htmlRun) addSamples(r *rundir.Run) {
 			break
 		}
 		shown := htmlProblem{
-			Prompt: multiline(p.Prompt), Gold: textutil.Printable(p.Gold, mostExampleChars), Open: i == 0,
+			Prompt: multiline(p.Prompt[len(shared):]), Gold: textutil.Printable(p.Gold, mostExampleChars), Open: i == 0,
 			Name: textutil.Printable(p.Problem, mostNameChars),
 		}
 		for _, c := range spread(p.Completions, mostExampleSteps) {

@@ -80,17 +80,18 @@ func TestRunPageWithoutResults(t *testing.T) {
 
 func TestRunHeadline(t *testing.T) {
 	eval := func(step, right int) rundir.Eval {
-		return rundir.Eval{Step: step, Split: rundir.SplitVal, Sampled: rundir.Counts{N: 8, CorrectNum: right, AnswerReward: float64(right) / 8}}
+		return rundir.Eval{Step: step, Split: rundir.SplitVal, Sampled: rundir.Counts{N: 100, CorrectNum: right, AnswerReward: float64(right) / 100}}
 	}
 	for _, tt := range []struct {
 		evals []rundir.Eval
 		want  string
 	}{
 		{nil, "no evaluation"},
-		{[]rundir.Eval{eval(0, 2)}, "is 25.0% after step 0."},
-		{[]rundir.Eval{eval(0, 2), eval(5, 4)}, "rose from 25.0% to 50.0% after step 5."},
-		{[]rundir.Eval{eval(0, 4), eval(5, 2)}, "fell from 50.0% to 25.0% after step 5."},
-		{[]rundir.Eval{eval(0, 4), eval(5, 4)}, "did not change: 50.0% after step 5."},
+		{[]rundir.Eval{eval(0, 25)}, "is 25.0% after step 0."},
+		{[]rundir.Eval{eval(0, 25), eval(5, 50)}, "rose from 25.0% to 50.0% after step 5."},
+		{[]rundir.Eval{eval(0, 50), eval(5, 25)}, "fell from 50.0% to 25.0% after step 5."},
+		{[]rundir.Eval{eval(0, 50), eval(5, 55)}, "went from 50.0% to 55.0% after step 5: 100 problems can't tell these apart."},
+		{[]rundir.Eval{eval(0, 50), eval(5, 50)}, "went from 50.0% to 50.0%"},
 	} {
 		if got := runHeadline(&rundir.Run{Evals: tt.evals}); !strings.Contains(got, tt.want) {
 			t.Errorf("%q, want %q", got, tt.want)

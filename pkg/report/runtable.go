@@ -81,8 +81,8 @@ func runOutcome(s sweepdir.RunState) string {
 	return out
 }
 
-// settingsTable shows what differs by arm; nil if nothing does.
-func (a *Report) settingsTable() *Table {
+// varyingKeys are the keys in which the arms differ.
+func (a *Report) varyingKeys() []string {
 	m := a.Sweep.Manifest
 	keys := slices.Clone(m.Varied)
 	if len(keys) == 0 {
@@ -95,6 +95,12 @@ func (a *Report) settingsTable() *Table {
 		}
 		slices.Sort(keys)
 	}
+	return keys
+}
+
+// settingsTable shows what differs by arm; nil if nothing does.
+func (a *Report) settingsTable() *Table {
+	keys := a.varyingKeys()
 	if len(keys) == 0 {
 		return nil
 	}

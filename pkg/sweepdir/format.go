@@ -3,7 +3,7 @@
 //
 //	sweep.yaml  manifest.json               # the request; the frozen list of runs
 //	runs/lr-3e-5_seed-1-9f2c1ab4/          # run folders (package rundir)
-//	results.csv results.json results.md results.tex report.html *.png
+//	results.csv results.json results.md results.tex curves.csv report.html *.png
 //
 // An ablation is a sweep with named arms; the assignment is a folder of sweeps, one per question
 // (see [Study]).
@@ -21,6 +21,7 @@ const (
 	ResultsJSON  = "results.json"
 	ResultsMD    = "results.md"
 	ResultsTeX   = "results.tex"
+	CurvesCSV    = "curves.csv"
 	ReportHTML   = "report.html"
 	TaskLog      = rundir.TaskLog // in a run's folder: the output of the run's process, panics included
 )
