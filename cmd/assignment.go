@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/pkg/report"
+	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
@@ -91,7 +92,7 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	if err := o.launcher.check(plan.Parts[0].Launcher, o.jobs); err != nil {
 		return err
 	}
-	if err := o.checkGate(plan.Parts[0].Launcher, false); err != nil {
+	if err := o.checkGate(plan.Parts[0].Launcher, false, rundir.KindStudy); err != nil {
 		return err
 	}
 	dir, err := o.out.resolve("assignment", plan.Study.Hash)
@@ -169,6 +170,7 @@ type studyOutput struct {
 	Dir     string              `json:"dir"`
 	Files   []string            `json:"files"`
 	Results report.StudyResults `json:"results"`
+	Checks  []report.Check      `json:"checks"`
 }
 
 // finish writes the study's report over those of its parts, and shows it.
@@ -181,9 +183,10 @@ func (r *studyReports) finish(s *State, f *sweepFlags, dir string) error {
 	if err != nil {
 		return err
 	}
-	what := studyOutput{dir, append(r.files, study.Files...), study.Results}
+	checks := f.gate.Study(study)
+	what := studyOutput{dir, append(r.files, study.Files...), study.Results, checks}
 	if !f.out.quiet && !f.out.json {
 		wrote(s, study.Files...) // the files of the parts are in their own folders
 	}
-	return errors.Join(showStudy(s, f.out.json, study, what), f.gate.checkStudy(study))
+	return errors.Join(showStudy(s, f.out.json, study, what), report.Failed(checks))
 }

@@ -76,6 +76,8 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 			}
 			o.files.TensorBoard = o.export.TensorBoard
 			switch {
+			case o.gate.Weights != "" && (o.kind != rundir.KindRun || len(o.dirs) > 1):
+				return usagef(cmd, "--expect-weights is about the weights of one run")
 			case o.methods && (o.json || o.out != "" || o.export != report.Export{} || len(o.files.Formats) > 0):
 				return usagef(cmd, "--methods only prints: leave out the flags that select files or --json")
 			case o.methods:
@@ -101,10 +103,14 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 	c.Flags().BoolVar(&o.methods, "methods", false,
 		"print the configuration as a paragraph for a paper's appendix, and write nothing")
 	o.gate.add(c.Flags())
+	o.gate.addWeights(c.Flags())
 	return c
 }
 
 func runReport(_ context.Context, s *State, o *reportOptions) error {
+	if err := o.gate.load(o.kind); err != nil {
+		return err
+	}
 	switch o.kind {
 	case rundir.KindStudy:
 		r, files, err := report.WriteStudyFolder(o.dirs[0], o.out, o.files)
@@ -122,7 +128,7 @@ func runReport(_ context.Context, s *State, o *reportOptions) error {
 			files = append(files, paths...)
 		}
 		wrote(s, append(files, r.Files...)...)
-		return errors.Join(showStudy(s, o.json, r, r.Results), o.gate.checkStudy(r))
+		return o.gate.showStudy(s, o.json, r)
 	case rundir.KindSweep:
 		sw, err := sweepdir.Open(o.dirs[0])
 		if err != nil {
@@ -214,7 +220,7 @@ func reportRuns(s *State, o *reportOptions) error {
 	wrote(s, paths...)
 	var errs []error
 	for _, r := range runs {
-		errs = append(errs, o.gate.checkRun(textutil.Printable(r.Dir, 0), r.Result))
+		errs = append(errs, report.Failed(o.gate.Run(textutil.Printable(r.Dir, 0), r.Result)))
 	}
 	return errors.Join(errs...)
 }
@@ -233,7 +239,9 @@ func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 		return err
 	}
 	wrote(s, append(paths, exported...)...)
-	return errors.Join(showSweep(s, o.json, a, a.Results()), o.gate.checkSweep("", a))
+	results := a.Results()
+	results.Checks = o.gate.Sweep("", a)
+	return errors.Join(showSweep(s, o.json, a, results), report.Failed(results.Checks))
 }
 
 // runsOf are the runs of a sweep that have a readable folder.
@@ -261,4 +269,11 @@ func showStudy(s *State, json bool, r *report.StudyReport, what any) error {
 		return printJSON(s.Out, what)
 	}
 	return report.WriteStudySummary(s.Out, r.Study, r.Parts)
+}
+
+// showStudy is the summary of a study whose report was written again, with its checks.
+func (g *gateFlags) showStudy(s *State, json bool, r *report.StudyReport) error {
+	results := r.Results
+	results.Checks = g.Study(r)
+	return errors.Join(showStudy(s, json, r, results), report.Failed(results.Checks))
 }

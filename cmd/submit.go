@@ -216,7 +216,7 @@ func submitAssignment(
 		if err != nil {
 			return err
 		}
-		return errors.Join(noResults(dir), showStudy(s, o.out.json, r, r.Results), o.gate.checkStudy(r))
+		return errors.Join(noResults(dir), o.gate.showStudy(s, o.out.json, r))
 	case !o.launcher.wait:
 		return v.print(s, o.out.json)
 	}

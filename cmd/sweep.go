@@ -13,6 +13,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
+	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweep/slurm"
 	"grpo/pkg/sweepdir"
@@ -221,7 +222,7 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 	if err := o.launcher.check(plan.Launcher, o.jobs); err != nil {
 		return err
 	}
-	if err := o.checkGate(plan.Launcher, o.prepare); err != nil {
+	if err := o.checkGate(plan.Launcher, o.prepare, rundir.KindSweep); err != nil {
 		return err
 	}
 	dir, err := o.out.resolve(o.plan.Command, plan.Manifest.Hash)
@@ -273,6 +274,7 @@ type sweepOutput struct {
 	Dir      string         `json:"dir"`
 	Files    []string       `json:"files"`
 	Analysis *report.Report `json:"analysis"`
+	Checks   []report.Check `json:"checks"`
 }
 
 // prepareOutput is what --prepare --json prints.
@@ -288,11 +290,12 @@ func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
 	if rerr != nil {
 		return errors.Join(err, rerr)
 	}
-	what := sweepOutput{dir, files, analysis}
+	checks := o.gate.Sweep("", analysis)
+	what := sweepOutput{dir, files, analysis, checks}
 	if !o.out.quiet && !o.out.json {
 		wrote(s, files...)
 	}
-	return errors.Join(err, showSweep(s, o.out.json, analysis, what), o.gate.checkSweep("", analysis))
+	return errors.Join(err, showSweep(s, o.out.json, analysis, what), report.Failed(checks))
 }
 
 // prepareSweep writes the sweep's folder without its runs and prints how to train

@@ -113,6 +113,7 @@ func trains(c *cobra.Command, s *State, keys []keyFlag, change func(*config.Load
 	o.out.add(c.Flags())
 	o.profile.add(c.Flags(), "the run's folder")
 	o.gate.add(c.Flags())
+	o.gate.addWeights(c.Flags())
 	c.Flags().StringVar(&o.resume, "resume", "", "continue the run in this `folder`, with its own configuration")
 	return c
 }
@@ -158,10 +159,14 @@ type trainOutput struct {
 	Figures []string       `json:"figures"`
 	Report  string         `json:"report"`
 	Result  *rundir.Result `json:"result"`
+	Checks  []report.Check `json:"checks"`
 }
 
 func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	load, dir := o.load, o.resume
+	if err := o.gate.load(rundir.KindRun); err != nil {
+		return err
+	}
 	if o.resume != "" {
 		var err error
 		if load, err = resumed(dir, load.Flags); err != nil {
@@ -203,10 +208,11 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	if err != nil {
 		return err
 	}
+	checks := o.gate.Run("", res)
 	if o.out.json {
-		err = printJSON(s.Out, trainOutput{dir, figures, others[0], res})
+		err = printJSON(s.Out, trainOutput{dir, figures, others[0], res, checks})
 	} else {
 		err = report.WriteSummary(s.Out, run, append(figures, others[0])...)
 	}
-	return errors.Join(err, o.gate.checkRun("", res))
+	return errors.Join(err, report.Failed(checks))
 }

@@ -122,10 +122,16 @@ func TestUntrustedFolders(t *testing.T) {
 	must(t, os.MkdirAll("run", 0o755))
 	must(t, os.WriteFile("run/config.yaml", []byte("name: \"a\\e[2J\\nto continue: rm\"\nalgorithm: {loss_type: \"\\u202e\"}\n"), 0o644))
 	must(t, rundir.WriteJSON("run/status.json", rundir.Status{State: evil, Step: 1, Steps: 2, Error: evil}))
+	sample, err := rundir.Marshal(rundir.Sample{
+		Split: rundir.SplitVal, Decoding: rundir.DecodingSampled, Problem: evil, Prompt: evil, Completion: evil, Gold: evil,
+	})
+	must(t, err)
+	must(t, os.WriteFile("run/samples.jsonl", append(sample, '\n'), 0o644))
 	for _, tt := range []struct {
 		args  []string
 		shows bool // evil is part of what is asked for
 	}{
+		{[]string{"samples", "run"}, true},
 		{[]string{"status", "study"}, true},
 		{[]string{"status", "study/lr"}, true},
 		{[]string{"status", "run"}, true},

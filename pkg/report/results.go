@@ -44,6 +44,8 @@ type Results struct {
 	Comparisons []analysis.Comparison `json:"comparisons"`
 	Findings    []analysis.Finding    `json:"findings"`
 	Verdict     Verdict               `json:"verdict"`
+
+	Checks []Check `json:"checks,omitempty"` // of a command with --fail-below and the like, not in the file
 }
 
 // Results puts the report into the form of results.json.

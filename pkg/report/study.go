@@ -77,6 +77,7 @@ type StudyResults struct {
 	Title  string      `json:"title"`
 	Hash   string      `json:"hash"`
 	Parts  []StudyPart `json:"parts"`
+	Checks []Check     `json:"checks,omitempty"` // as in [Results]
 }
 
 // StudyPart is a part of a study with its results, null if it has not started.

@@ -1,0 +1,158 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
+)
+
+// Gate are conditions on results, for CI.
+type Gate struct {
+	Below    *float64  // the lowest final validation reward; nil = any
+	Diverged bool      // no run may have diverged
+	Baseline *Baseline // the final validation rewards of an earlier result; nil = none
+	MaxDrop  float64   // the points by which a reward may be below its baseline
+	Weights  string    // the first digits of the SHA-256 of the final weights; empty = any
+}
+
+// Check is a condition with what was found.
+type Check struct {
+	// Name is that of the flag without dashes, or "results": whether all runs have a result.
+	Name      string `json:"name"`
+	Of        string `json:"of,omitempty"` // the arm, or of several runs the folder
+	OK        bool   `json:"ok"`
+	Value     any    `json:"value"` // a number, or a hash; null if there is none
+	Threshold any    `json:"threshold"`
+	failure   string // why it is not OK
+}
+
+// Failed are the checks that failed as one error, nil if there are none.
+func Failed(checks []Check) error {
+	var errs []error
+	for _, c := range checks {
+		if !c.OK {
+			errs = append(errs, errors.New(c.failure))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (g *Gate) isSet() bool {
+	return g.Below != nil || g.Diverged || g.Baseline != nil || g.Weights != ""
+}
+
+// Run checks a run; name is empty for the only one, and a run that has not ended has no result. The
+// list is empty, not nil, without conditions.
+func (g *Gate) Run(name string, r *rundir.Result) []Check {
+	out := []Check{}
+	if !g.isSet() {
+		return out
+	}
+	prefix := name
+	if prefix != "" {
+		prefix += ": "
+	}
+	if r == nil {
+		return append(out, Check{"results", name, false, 0, 1, prefix + "it has no result to check"})
+	}
+	out = append(out, g.reward("", prefix, "", r.Final.Sampled.AnswerReward)...)
+	if g.Diverged {
+		at, n := "", 0
+		if r.Status == rundir.StateDiverged {
+			n = 1
+		}
+		if r.DivergedAt != nil {
+			at = fmt.Sprintf(" at step %d", *r.DivergedAt)
+		}
+		out = append(out, Check{"fail-on-diverged", "", n == 0, n, 0,
+			fmt.Sprintf("--fail-on-diverged: %sthe run diverged%s (%s)", prefix, at, r.DivergedReason)})
+	}
+	if g.Weights != "" {
+		out = append(out, Check{"expect-weights", "", strings.HasPrefix(r.WeightsSHA256, g.Weights), r.WeightsSHA256, g.Weights,
+			fmt.Sprintf("--expect-weights %s: %sthe SHA-256 of the final weights is %s", g.Weights, prefix, r.WeightsSHA256)})
+	}
+	return of(name, out)
+}
+
+// of says what checks are of.
+func of(name string, checks []Check) []Check {
+	for i := range checks {
+		checks[i].Of = name
+	}
+	return checks
+}
+
+// reward checks a final validation reward; key is its place in the baseline.
+func (g *Gate) reward(key, prefix, suffix string, final float64) []Check {
+	var out []Check
+	if g.Below != nil {
+		out = append(out, Check{"fail-below", "", final >= *g.Below, final, *g.Below,
+			fmt.Sprintf("--fail-below %g: %sthe final validation reward is %.3f%s", *g.Below, prefix, final, suffix)})
+	}
+	if g.Baseline == nil {
+		return out
+	}
+	flag := fmt.Sprintf("--max-drop %g: %s", g.MaxDrop, prefix)
+	before, err := g.Baseline.of(key)
+	if err != nil {
+		return append(out, Check{"max-drop", "", false, nil, g.MaxDrop, flag + err.Error()})
+	}
+	const billion = 1e9 // without the last digits: 0.56 - 0.54 is two points
+	drop := math.Round((before-final)*100*billion) / billion
+	return append(out, Check{"max-drop", "", drop <= g.MaxDrop, drop, g.MaxDrop, flag +
+		fmt.Sprintf("the final validation reward is %.3f%s, %.3g points below %.3f of the baseline", final, suffix, drop, before)})
+}
+
+// Sweep checks every arm of a sweep but the controls, which are expected to fail. part is its place in a
+// study, or empty; a is nil for a part that has not started.
+func (g *Gate) Sweep(part string, a *Report) []Check {
+	out := []Check{}
+	switch {
+	case !g.isSet():
+		return out
+	case a == nil:
+		return append(out, Check{"results", "part " + part, false, 0, nil, "part " + part + " has no results to check"})
+	}
+	place := ""
+	if part != "" {
+		place = "part " + part + ", "
+	}
+	for i := range a.Arms {
+		r := &a.Arms[i]
+		if r.Arm.Control {
+			continue
+		}
+		name, runs := place+textutil.Printable(r.Name(), 0), len(r.Runs)
+		left := r.Failed + r.Left
+		checks := []Check{{"results", "", left == 0, runs - left, runs,
+			fmt.Sprintf("%s: %d of %s have no result to check", name, left, textutil.Count(runs, "run"))}}
+		if final := r.Of(analysis.FinalMetric); final.N > 0 {
+			suffix := fmt.Sprintf(" (mean of %s)", textutil.Count(final.N, "seed"))
+			checks = append(checks, g.reward(baselineKey(part, r.Arm.Name), name+": ", suffix, final.Mean)...)
+		}
+		if g.Diverged {
+			at := analysis.StepRange(r.DivergedSteps())
+			if at != "" {
+				at = ", " + at
+			}
+			checks = append(checks, Check{"fail-on-diverged", "", r.Diverged == 0, r.Diverged, 0,
+				fmt.Sprintf("--fail-on-diverged: %s: %d of %s diverged%s", name, r.Diverged, textutil.Count(runs, "run"), at)})
+		}
+		out = append(out, of(name, checks)...)
+	}
+	return out
+}
+
+// Study checks every part of a study.
+func (g *Gate) Study(r *StudyReport) []Check {
+	out := []Check{}
+	for i, part := range r.Study.Parts {
+		out = append(out, g.Sweep(part.Name, r.Parts[i])...)
+	}
+	return out
+}
