@@ -37,11 +37,12 @@ func newReport(s *State) *cobra.Command {
 		Use:   "report DIR...",
 		Short: "Regenerate figures and tables of runs, a sweep or a study",
 		Long: `Report regenerates the tables (results.csv, results.json, results.md, results.tex,
-curves.csv), figures and report.html of a sweep and prints its table and verdict. For a study it
-does so for every part. For one run, or runs that differ only in their seed, it writes
-validation_reward.png, training.png, results.md and results.tex. Runs that differ in anything
-else (a setting, the problems, the version, the kernel or the device) are not
-averaged: they become the arms of a sweep's report.
+curves.csv), figures and report.html of a sweep and prints its table and verdict.
+For a study it does so for every part. For one run, or runs that differ only in
+their seed, it writes validation_reward.png, training.png, results.md and
+results.tex, and for one run report.html. Runs that differ in anything else (a
+setting, the problems, the version, the kernel or the device) are not averaged:
+they become the arms of a sweep's report.
 
 It only reads the files of runs, so it also works on unfinished sweeps and lists
 what is missing. --out can't be the folder of another run, sweep or study.`,

@@ -58,8 +58,8 @@ func newTrain(s *State) *cobra.Command {
 		Use:   "train",
 		Short: "Train a policy and plot its validation reward",
 		Long: `Train runs one training run. All output goes to one folder: the resolved
-configuration, metrics, evaluations, samples, checkpoints, the result, and PNG
-figures.
+configuration, metrics, evaluations, samples, checkpoints, the result, PNG figures
+and a page, report.html.
 
 Run the same command again to continue an interrupted run or to show the result
 of a finished one. "--resume FOLDER" does the same and needs no other flag.

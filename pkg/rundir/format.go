@@ -6,6 +6,7 @@
 //	checkpoint/                           safetensors + state, and seal.json
 //	metrics.csv events.out.tfevents.0.grpo   for other programs: derived from the JSONL files
 //	status.json result.json               result.json is written last: its presence means done
+//	report.html *.png                     of a run outside of a sweep
 //
 // Everything that a report shows has a checksum, so a changed byte on the disk is found:
 // result.json and status.json include their own, result.json also those of config.yaml and the
