@@ -230,7 +230,7 @@ func TestTraps(t *testing.T) {
 	// trap, and the latter by links.
 	anyTrap := []string{"metrics.jsonl", "result.json", "manifest.json", "run.log", "task.log", ".claims"}
 	again := append([]string{"train", "--out", "run"}, small...)
-	readers := [][]string{{"status", "run"}, {"report", "run"}, {"compare", "run"}, {"eval", "run"}, {"eval", "run", "--which", "best"}}
+	readers := [][]string{{"status", "run"}, {"report", "run"}, {"compare", "run"}, {"samples", "run"}, {"eval", "run"}, {"eval", "run", "--which", "best"}}
 	resume := [][]string{{"train", "--resume", "run", "-q"}, again}
 	sweeps := [][]string{{"status", "sweep"}, {"report", "sweep"}, {"compare", "sweep"},
 		append([]string{"sweep", "lr", "--values", "1e-3", "--seeds", "1", "--out", "sweep"}, small...), {"task", "--sweep", "sweep", "--index", "0"}}
@@ -244,18 +244,18 @@ func TestTraps(t *testing.T) {
 		commands [][]string
 		named    string // the first words of commands that must fail and name the file ("best": of eval --which best)
 	}{
-		{"run/config.yaml", append(readers, resume...), "status report compare eval best train"},
-		{"run/metrics.jsonl", append(readers, resume...), "status report compare train"},
-		{"run/eval.jsonl", append(readers, resume...), "status report compare train"},
-		{"run/samples.jsonl", append(readers, resume...), "status report compare train"},
-		{"run/meta.json", append(readers, resume...), "status report compare"},
-		{"run/status.json", append(readers, resume...), "status report compare"},
-		{"run/result.json", append(readers, resume...), "status report compare train"},
+		{"run/config.yaml", append(readers, resume...), "status report compare samples eval best train"},
+		{"run/metrics.jsonl", append(readers, resume...), "status report compare samples train"},
+		{"run/eval.jsonl", append(readers, resume...), "status report compare samples train"},
+		{"run/samples.jsonl", append(readers, resume...), "status report compare samples train"},
+		{"run/meta.json", append(readers, resume...), "status report compare samples"},
+		{"run/status.json", append(readers, resume...), "status report compare samples"},
+		{"run/result.json", append(readers, resume...), "status report compare samples train"},
 		{"run/run.log", append(readers, resume...), "train"},
 		{"run/task.log", append(readers, resume...), ""},
 		{"run/.claims", append(readers, resume...), "train"},
-		{"run/checkpoint", append(readers, resume...), "status report compare eval best train"},
-		{"run/checkpoint/seal.json", append(readers, resume...), "status report compare"},
+		{"run/checkpoint", append(readers, resume...), "status report compare samples eval best train"},
+		{"run/checkpoint/seal.json", append(readers, resume...), "status report compare samples"},
 		{"run/checkpoint/last.safetensors", append(readers, resume...), "eval"},
 		{"run/checkpoint/best.safetensors", append(readers, resume...), "best"},
 		{"run/validation_reward.png", append(readers, resume...), ""},

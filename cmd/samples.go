@@ -31,7 +31,7 @@ func newSamples(s *State) *cobra.Command {
 		Long: `Samples shows the completions that a run kept (samples.jsonl): for each problem the
 prompt once, then the completion after each step, with its reward, its length in
 tokens, whether the answer is right, and if not, why: the limit of tokens cut the
-completion, it has no answer in the format, or the answer is another.
+completion, it has no final answer of the expected form, or the answer is another.
 
 Each evaluation keeps the first problems of its split (eval.save_samples, 8 by
 default), so they are the same ones at every step. With --split train they are the

@@ -19,7 +19,7 @@ import (
 // not be found.
 func onlyShown(name string) bool {
 	return slices.Contains([]string{rundir.MetaFile, rundir.LogFile, rundir.TableFile, rundir.EventsFile}, name) ||
-		filepath.Ext(name) == ".png"
+		slices.Contains([]string{".png", ".html"}, filepath.Ext(name))
 }
 
 // unfinished makes a folder of a run that was stopped in the middle.

@@ -30,8 +30,8 @@ type htmlCompletion struct {
 	Numbers       string // rewards and length
 }
 
-func (c SampledCompletion) html(numbers string) htmlCompletion {
-	return htmlCompletion{c.Step, multiline(c.Completion), c.Outcome(), c.Right, numbers}
+func (c SampledCompletion) html() htmlCompletion {
+	return htmlCompletion{c.Step, multiline(c.Completion), outcomes[c.Why], c.Right, c.numbers()}
 }
 
 // Limits of what a page shows.
@@ -56,65 +56,60 @@ func (a *Report) examples() *htmlExamples {
 	var out *htmlExamples
 	problem := ""
 	for _, k := range order {
-		samples, seed := sampledValidation(&a.Arms[k])
+		problems, seed := keptProblems(&a.Arms[k])
 		if problem == "" {
-			problem = exampleProblem(samples)
+			problem = exampleProblem(problems)
 		}
-		steps := ofProblem(samples, problem)
+		i := slices.IndexFunc(problems, func(p SampledProblem) bool { return p.Problem == problem })
 		switch {
-		case len(steps) < 2:
+		case i < 0 || len(problems[i].Completions) < 2:
 			continue
 		case out == nil:
-			out = &htmlExamples{Prompt: multiline(steps[0].Prompt), Gold: textutil.Printable(steps[0].Gold, mostExampleChars)}
+			p := &problems[i]
+			out = &htmlExamples{Prompt: multiline(p.Prompt), Gold: textutil.Printable(p.Gold, mostExampleChars)}
 		case len(out.Arms) == mostExampleArms:
 			out.More++
 			continue
 		}
 		e := htmlExample{Arm: a.Arms[k].Name(), Seed: fmt.Sprintf("seed %d", seed), Open: len(out.Arms) == 0}
-		for _, s := range spread(steps, mostExampleSteps) {
-			c := sampledCompletion(s)
-			e.Steps = append(e.Steps, c.html(c.Numbers()))
+		for _, c := range spread(problems[i].Completions, mostExampleSteps) {
+			e.Steps = append(e.Steps, c.html())
 		}
 		out.Arms = append(out.Arms, e)
 	}
 	return out
 }
 
-// sampledValidation are the sampled completions of validation problems that an arm's first run with
-// any kept, in the order of the steps.
-func sampledValidation(arm *analysis.ArmResult) (out []rundir.Sample, seed uint64) {
+// keptProblems are the validation problems of which an arm's first run with any kept completions.
+func keptProblems(arm *analysis.ArmResult) (out []SampledProblem, seed uint64) {
 	for _, s := range arm.Runs {
 		if s.Run == nil {
 			continue
 		}
-		for _, x := range s.Run.Samples {
-			if x.Split == rundir.SplitVal && x.Decoding == rundir.DecodingSampled {
-				out = append(out, x)
-			}
-		}
-		if len(out) > 0 {
+		if out = validationSamples(s.Run); len(out) > 0 {
 			return out, s.Seed
 		}
 	}
 	return nil, 0
 }
 
-func ofProblem(samples []rundir.Sample, problem string) []rundir.Sample {
-	return slices.DeleteFunc(slices.Clone(samples), func(s rundir.Sample) bool { return s.Problem != problem })
+// validationSamples are the validation problems with their sampled completions; none if the run kept none.
+func validationSamples(r *rundir.Run) []SampledProblem {
+	out, _ := SampledProblems(r, SampleFilter{Split: rundir.SplitVal, Decoding: rundir.DecodingSampled})
+	return out
 }
 
 // exampleProblem is the first problem whose first completion is wrong and whose last is right; if
 // there is none, the first with completions of several steps; else empty.
-func exampleProblem(samples []rundir.Sample) string {
+func exampleProblem(problems []SampledProblem) string {
 	first := ""
-	for _, problem := range analysis.Unique(samples, func(s rundir.Sample) string { return s.Problem }) {
-		steps := ofProblem(samples, problem)
+	for _, p := range problems {
 		switch {
-		case len(steps) < 2:
-		case steps[0].AnswerReward == 0 && steps[len(steps)-1].AnswerReward > 0:
-			return problem
+		case len(p.Completions) < 2:
+		case p.order() == 2:
+			return p.Problem
 		case first == "":
-			first = problem
+			first = p.Problem
 		}
 	}
 	return first

@@ -132,8 +132,7 @@ func runLines(r *rundir.Run) []string {
 // addSamples adds the sampled validation problems, first those that were answered right at one step
 // and wrong at another.
 func (h *htmlRun) addSamples(r *rundir.Run) {
-	f := SampleFilter{Split: rundir.SplitVal, Decoding: rundir.DecodingSampled}
-	problems, _ := SampledProblems(r, f) // none: nothing to show
+	problems := validationSamples(r)
 	if len(problems) == 0 {
 		return
 	}
@@ -150,7 +149,7 @@ func (h *htmlRun) addSamples(r *rundir.Run) {
 			Name: textutil.Printable(p.Problem, mostNameChars),
 		}
 		for _, c := range spread(p.Completions, mostExampleSteps) {
-			shown.Steps = append(shown.Steps, c.html(c.Numbers()))
+			shown.Steps = append(shown.Steps, c.html())
 		}
 		h.Samples = append(h.Samples, shown)
 	}
@@ -175,7 +174,10 @@ func (p SampledProblem) order() int {
 func (p htmlProblem) Path() string {
 	var out []string
 	for _, s := range p.Steps {
-		word, _, _ := strings.Cut(s.Outcome, ":")
+		word := "wrong"
+		if s.Right {
+			word = "right"
+		}
 		out = append(out, word)
 	}
 	return strings.Join(out, ", ")

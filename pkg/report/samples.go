@@ -106,21 +106,14 @@ func (p SampledProblem) changed() bool {
 	return slices.ContainsFunc(p.Completions, func(c SampledCompletion) bool { return c.Right != p.Completions[0].Right })
 }
 
-// Outcome is "right", or "wrong" and why.
-func (c SampledCompletion) Outcome() string {
-	switch c.Why {
-	case "cut":
-		return "wrong: cut at the limit of tokens"
-	case "format":
-		return "wrong: no answer in the format"
-	case "answer":
-		return "wrong: another answer"
-	}
-	return "right"
+// outcomes are the values of [SampledCompletion].Why in words.
+var outcomes = map[string]string{
+	"": "right", "cut": "wrong, cut at the limit of tokens", "format": "wrong, no final answer of the expected form",
+	"answer": "wrong answer",
 }
 
-// Numbers are the reward and the length in words.
-func (c SampledCompletion) Numbers() string {
+// numbers are the reward and the length in words.
+func (c SampledCompletion) numbers() string {
 	out := "no reward"
 	if !math.IsNaN(c.Reward) {
 		out = "reward " + words.Number(c.Reward)
@@ -154,7 +147,7 @@ func WriteSamples(w io.Writer, problems []SampledProblem) error {
 		textutil.Fprintf(&b, "%s (%s, %s), right answer %s\n", p.Problem, splitName(p.Split), p.Decoding, p.Gold)
 		b.WriteString(indented(p.Prompt[len(shared):]))
 		for _, c := range p.Completions {
-			textutil.Fprintf(&b, "\nstep %d: %s (%s)\n", c.Step, c.Outcome(), c.Numbers())
+			textutil.Fprintf(&b, "\nstep %d: %s (%s)\n", c.Step, outcomes[c.Why], c.numbers())
 			b.WriteString(indented(c.Completion))
 		}
 	}

@@ -112,8 +112,8 @@ func TestWriteSamples(t *testing.T) {
 	out := b.String()
 	untrusted.CheckText(t, out)
 	for part, n := range map[string]int{
-		"Ask up": 1, "shots": 1, "every prompt begins with\n  1\n  2\n": 1, "step 0: wrong: no answer in the format (reward 0, 7 tokens)\n  step 99": 1,
-		"\n  step 99: right\n  \\x1b[31mred": 1, "step 0: wrong: cut at the limit of tokens (reward 0)\n": 1, "right (reward 1, 7 tokens)\n": 5,
+		"Ask up": 1, "shots": 1, "every prompt begins with\n  1\n  2\n": 1, "step 0: wrong, no final answer of the expected form (reward 0, 7 tokens)\n  step 99": 1,
+		"\n  step 99: right\n  \\x1b[31mred": 1, "step 0: wrong, cut at the limit of tokens (reward 0)\n": 1, "right (reward 1, 7 tokens)\n": 5,
 	} {
 		if strings.Count(out, part) != n {
 			t.Errorf("%q is there %d times, want %d:\n%s", part, strings.Count(out, part), n, out)
