@@ -29,7 +29,7 @@ type Drawing struct {
 	PNG           []byte
 	Width, Height int // pixels
 	Vector        []VectorFile
-	// Page is the figure of a sweep for HTML, and Phone the same for narrow screens, if it
+	// Page is the figure for HTML, and Phone the same for narrow screens, if it
 	// can be drawn that narrow.
 	Page, Phone PageSVG
 }
