@@ -33,8 +33,9 @@ func (g *gateFlags) add(fs *pflag.FlagSet) {
 	})
 	fs.BoolVar(&g.Diverged, "fail-on-diverged", false, "exit with 1 if a run diverged")
 	fs.StringVar(&g.baseline, "baseline", "",
-		"exit with 1 if the final validation reward is below the one in this `file`, an earlier result.json or results.json")
-	fs.Func("max-drop", "the `points` of 0 to 100 by which it may be below the --baseline (default 0)", func(text string) (err error) {
+		"exit with 1 if the final validation reward is below that in this `file`, an earlier result.json or results.json")
+	const drop = "the `points` of 0 to 100 by which it may be below the --baseline (default 0)"
+	fs.Func("max-drop", drop, func(text string) (err error) {
 		if g.MaxDrop, err = within(text, 100); err != nil {
 			return errors.New("want points of 0 to 100")
 		}
@@ -91,6 +92,6 @@ func (f *sweepFlags) checkGate(l config.Launcher, prepare bool, kind rundir.Kind
 	if how == "" {
 		return f.gate.load(kind)
 	}
-	return fmt.Errorf("%w: --fail-below, --fail-on-diverged and --baseline check results, which this command ends without: %s",
-		config.ErrConfig, how)
+	return fmt.Errorf("%w: --fail-below, --fail-on-diverged and --baseline check results, which this command ends "+
+		"without: %s", config.ErrConfig, how)
 }

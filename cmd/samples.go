@@ -62,7 +62,8 @@ first completions of the step's rollout batch, of other problems at each step.`,
 	f.IntVar(&step, "step", -1, "only the completions after this `step` (default all)")
 	f.BoolVar(&o.filter.Wrong, "wrong", false, "only problems that are wrong after their last step")
 	f.BoolVar(&o.filter.Changed, "changed", false, "only problems that were right at one step and wrong at another")
-	f.StringVar(&o.filter.Split, "split", rundir.SplitVal, "the `set` of problems: val, unseen, test, train or a set of eval.sets")
+	f.StringVar(&o.filter.Split, "split", rundir.SplitVal,
+		"the `set` of problems: val, unseen, test, train or a set of eval.sets")
 	f.BoolVar(&greedy, "greedy", false, "completions of greedy decoding instead of sampled ones")
 	addJSON(c, &o.json)
 	return c
@@ -70,8 +71,8 @@ first completions of the step's rollout batch, of other problems at each step.`,
 
 func runSamples(_ context.Context, s *State, o *samplesOptions) error {
 	if sweepdir.IsSweep(o.dir) || sweepdir.IsStudy(o.dir) {
-		return config.Invalid(fmt.Errorf("show samples: %s has several runs: give the folder of one (\"grpo status\" lists them)",
-			o.dir))
+		return config.Invalid(fmt.Errorf("show samples: %s has several runs: give the folder of one "+
+			"(\"grpo status\" lists them)", o.dir))
 	}
 	r, err := rundir.Open(o.dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -73,8 +73,9 @@ func (g *Gate) Run(name string, r *rundir.Result) []Check {
 			fmt.Sprintf("--fail-on-diverged: %sthe run diverged%s (%s)", prefix, at, r.DivergedReason)})
 	}
 	if g.Weights != "" {
-		out = append(out, Check{"expect-weights", "", strings.HasPrefix(r.WeightsSHA256, g.Weights), r.WeightsSHA256, g.Weights,
-			fmt.Sprintf("--expect-weights %s: %sthe SHA-256 of the final weights is %s", g.Weights, prefix, r.WeightsSHA256)})
+		hash := r.WeightsSHA256
+		out = append(out, Check{"expect-weights", "", strings.HasPrefix(hash, g.Weights), hash, g.Weights,
+			fmt.Sprintf("--expect-weights %s: %sthe SHA-256 of the final weights is %s", g.Weights, prefix, hash)})
 	}
 	return of(name, out)
 }
@@ -104,8 +105,9 @@ func (g *Gate) reward(key, prefix, suffix string, final float64) []Check {
 	}
 	const billion = 1e9 // without the last digits: 0.56 - 0.54 is two points
 	drop := math.Round((before-final)*100*billion) / billion
-	return append(out, Check{"max-drop", "", drop <= g.MaxDrop, drop, g.MaxDrop, flag +
-		fmt.Sprintf("the final validation reward is %.3f%s, %.3g points below %.3f of the baseline", final, suffix, drop, before)})
+	failure := fmt.Sprintf("the final validation reward is %.3f%s, %.3g points below %.3f of the baseline",
+		final, suffix, drop, before)
+	return append(out, Check{"max-drop", "", drop <= g.MaxDrop, drop, g.MaxDrop, flag + failure})
 }
 
 // Sweep checks every arm of a sweep but the controls, which are expected to fail. part is its place in a

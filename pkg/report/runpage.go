@@ -42,11 +42,13 @@ func WriteRunHTML(path string, r *rundir.Run, figures []plots.Drawing) error {
 	if err != nil {
 		return err
 	}
-	run := &htmlRun{Headline: runHeadline(r), Lines: runLines(r), Warnings: gaps(r), Counts: summaryTable(r), Gains: gainTable(r)}
+	run := &htmlRun{Headline: runHeadline(r), Lines: runLines(r), Counts: summaryTable(r), Gains: gainTable(r)}
+	warnings := gaps(r)
 	if r.Result != nil {
-		for _, w := range r.Result.Warnings {
-			run.Warnings = append(run.Warnings, textutil.Printable(w, 0))
-		}
+		warnings = slices.Concat(r.Result.Warnings, warnings)
+	}
+	for _, w := range warnings {
+		run.Warnings = append(run.Warnings, asSentence(textutil.Printable(w, 0)))
 	}
 	run.Counts.Label, run.Gains.Label = "Counts", "Where the gains come from"
 	for line := range strings.Lines(footnotes(r)) {
@@ -61,7 +63,10 @@ func WriteRunHTML(path string, r *rundir.Run, figures []plots.Drawing) error {
 	}
 	pairUp(run.Main)
 	run.addSamples(r)
-	p := page{Title: info.Name + ", " + info.SeedText(), Lead: capital(analysis.Outcome(r, info)), Facts: facts([]*rundir.Run{r}), Run: run}
+	p := page{
+		Title: info.Name + ", " + info.SeedText(), Lead: capital(analysis.Outcome(r, info)),
+		Facts: facts([]*rundir.Run{r}), Run: run,
+	}
 	p.Made.Programs = programs([]*rundir.Run{r})
 	if r.Meta != nil {
 		p.Made.Command = commandLine(r.Meta.Argv)
@@ -103,7 +108,8 @@ func problemInterval(e *rundir.Eval) (lo, hi float64) {
 
 // lastValidation is the newest evaluation of the validation problems; nil if there is none.
 func lastValidation(r *rundir.Run) *rundir.Eval {
-	return cmp.Or(analysis.Evaluation(r, rundir.SplitVal, analysis.AtEnd), analysis.Evaluation(r, rundir.SplitVal, analysis.AtStart))
+	return cmp.Or(analysis.Evaluation(r, rundir.SplitVal, analysis.AtEnd),
+		analysis.Evaluation(r, rundir.SplitVal, analysis.AtStart))
 }
 
 // runLines say what the headline is a share of, what it compares with, and what one run cannot show.
@@ -112,19 +118,22 @@ func runLines(r *rundir.Run) []string {
 	if e == nil || e.Sampled.N == 0 {
 		return nil
 	}
+	percent := analysis.Percent
 	lo, hi := problemInterval(e)
 	right := fmt.Sprintf("%d of %d validation problems right by sampling, 95%% interval over the problems %s to %s",
-		e.Sampled.CorrectNum, e.Sampled.N, analysis.Percent(lo), analysis.Percent(hi))
+		e.Sampled.CorrectNum, e.Sampled.N, percent(lo), percent(hi))
 	if e.Greedy != nil {
-		right += "; greedy " + analysis.Percent(e.Greedy.AnswerReward)
+		right += "; greedy " + percent(e.Greedy.AnswerReward)
 	}
-	right += fmt.Sprintf("; always answering %q: %s.", textutil.Printable(e.MajorityAnswer, 0), analysis.Percent(e.MajorityBaseline))
-	out := []string{right}
+	majority := textutil.Printable(e.MajorityAnswer, 0)
+	out := []string{right + fmt.Sprintf("; always answering %q: %s.", majority, percent(e.MajorityBaseline))}
 	if n := e.Sampled.Truncated; n > 0 {
-		out = append(out, fmt.Sprintf("%d of %d sampled completions were cut at the limit of tokens, and count as wrong.", n, e.Sampled.N))
+		out = append(out, fmt.Sprintf("%d of %d sampled completions were cut at the limit of tokens, and count as wrong.",
+			n, e.Sampled.N))
 	}
 	if t := analysis.Evaluation(r, rundir.SplitTest, analysis.AtEnd); t != nil {
-		out = append(out, fmt.Sprintf("Test problems: %s of %d after training.", analysis.Percent(t.Sampled.AnswerReward), t.Sampled.N))
+		reward, n := percent(t.Sampled.AnswerReward), t.Sampled.N
+		out = append(out, fmt.Sprintf("Test problems: %s of %d after training.", reward, n))
 	}
 	return append(out, "This is one run: with another seed the result differs, and a comparison needs several seeds.")
 }

@@ -45,7 +45,7 @@ func TestRunPage(t *testing.T) {
 	r.Result.Warnings = []string{"a warning <b>"}
 	page := runPage(t, r)
 	inOrder(t, page, `<h1>`, `class="headline"`, "The validation answer reward rose from ", "after step 200.", "validation problems right by sampling", "Test problems: ",
-		"a warning &lt;b&gt;", `<img src="data:image/svg`, `id="counts"`, "<table", `id="samples"`,
+		"A warning &lt;b&gt;.", `<img src="data:image/svg`, `id="counts"`, "<table", `id="samples"`,
 		"<details open>\n<summary>b: wrong, wrong, right", "Ask b\n&lt;b&gt;", "Right answer: 16", "wrong, cut at the limit of tokens", "(reward 0, 64 tokens)",
 		"&lt;/pre&gt;&lt;script&gt;\\x1b[2J", "<details>\n<summary>a: right, right, right", `id="training"`, `<img src="data:image/svg`,
 		`id="made"`, "<code>grpo train</code>", "<details>\n<summary>Resolved configuration")
