@@ -34,7 +34,8 @@ func newDataShow(s *State) *cobra.Command {
 or the model's own chat template, the system prompt, the worked examples and the
 question, with special tokens. It counts the tokens of every prompt of the
 configuration and says whether they fit in the model's context together with the
-longest completion. It reads the tokenizer, not the weights.`,
+longest completion, which tokens end a completion, and which one is put after an
+answer to train on. It reads the tokenizer, not the weights.`,
 		Example: `  grpo data show
   grpo data show -c smollm2 --model SmolLM2-135M-Instruct.Q4_1.gguf -n 1
   grpo data show -c smollm2 --model DIR --set data.few_shot_file=examples.jsonl --split val --tokens`,
@@ -87,7 +88,11 @@ func showPrompts(_ context.Context, s *State, o *dataShowOptions) error {
 	}
 	w := newTable(s.Out)
 	textutil.Fprintf(w, "\nprompt template\t%s, %s\n", p.Template, textutil.Count(p.FewShot, "worked example"))
-	textutil.Fprintf(w, "context\t%s\n\n", contextText(p.Context))
+	textutil.Fprintf(w, "context\t%s\n", contextText(p.Context))
+	for _, row := range p.Special.Rows() {
+		textutil.Fprintf(w, "%s\t%s\n", row[0], row[1])
+	}
+	textutil.Fprintf(w, "\n")
 	textutil.Fprintf(w, "prompt tokens\tproblems\tmin\tp50\tp90\tp99\tmax\tcompletion\ttoo long\n")
 	for _, l := range p.Lengths {
 		textutil.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\tup to %d\t%d\n",

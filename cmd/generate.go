@@ -102,7 +102,7 @@ func runGenerate(_ context.Context, s *State, o *generateOptions) error {
 	if err != nil {
 		return err
 	}
-	o.Config, o.Memory = l.Config, s.checkMemory
+	o.Config, o.Memory, o.Note = l.Config, s.checkMemory, noteTo(s)
 	if o.Prompts, err = readPrompts(s, o.Prompts, o.file); err != nil {
 		return missingInput(err)
 	}

@@ -23,6 +23,10 @@ type LogProbsResult struct {
 	Tokens        []string  `json:"tokens"` // the texts of the completion's
 	LogProbs      []float64 `json:"logprobs"`
 	Entropy       []float64 `json:"entropy"` // nats, of the distribution that the token was drawn from
+	// Special are the tokens that begin texts and end completions and answers. Appended: the completion
+	// got the one that ends answers.
+	Special  model.SpecialTokens `json:"special_tokens"`
+	Appended bool                `json:"end_appended"`
 
 	prompt  string
 	special []bool
@@ -32,7 +36,7 @@ type LogProbsResult struct {
 // LogProbs returns the log-probability of each token of a completion after a prompt, and the entropy
 // of the distribution that each was drawn from, at temperature 1. Both texts are taken exactly as
 // given, without a template; special tokens in them are parsed. The prompt gets the tokenizer's start
-// tokens unless it begins with them. The completion gets an end token if no text can stand for one,
+// tokens unless it begins with them. The completion gets the end token of answers if no text can stand for it,
 // as with TinyLM.
 //
 // Errors: an empty prompt where there is no start token; an empty completion; more tokens than the
@@ -40,9 +44,9 @@ type LogProbsResult struct {
 func LogProbs(p model.Policy, prompt, completion string) (out LogProbsResult, err error) {
 	defer named("logprobs", &err)
 	ids, tokens := model.EncodeRaw(p, prompt), p.Encode(completion)
-	end := p.End()[0]
-	if name, _ := p.Token(end); !slices.Equal(p.Encode(name), []int{end}) {
-		tokens = append(tokens, end)
+	special, appended := p.Special(), false
+	if end := special.Answer; end != nil && !slices.Equal(p.Encode(end.Text), []int{end.ID}) {
+		tokens, appended = append(tokens, end.ID), true
 	}
 	n := len(ids) + len(tokens)
 	switch context := p.Context(); {
@@ -64,7 +68,7 @@ func LogProbs(p model.Policy, prompt, completion string) (out LogProbsResult, er
 		s.Close()
 		return out, err
 	}
-	out = LogProbsResult{PromptIDs: ids, CompletionIDs: tokens, prompt: prompt}
+	out = LogProbsResult{PromptIDs: ids, CompletionIDs: tokens, Special: special, Appended: appended, prompt: prompt}
 	for i, in := range m.Mask {
 		if in {
 			out.LogProbs, out.Entropy = append(out.LogProbs, m.LogProbs[i]), append(out.Entropy, m.Entropy[i])
@@ -101,6 +105,14 @@ func (r LogProbsResult) WriteText(w io.Writer) error {
 	if r.unknown > 0 {
 		p.paragraph("%s no token and became <unk>: the numbers are those of <unk>.",
 			textutil.Count(r.unknown, "character")+plural(r.unknown, " has", " have"))
+	}
+	p.gap()
+	p.table("ll", r.Special.Rows()...)
+	switch end := r.Special.Answer; {
+	case r.Appended:
+		p.paragraph("The completion got the end token %s.", end.Text)
+	case end != nil:
+		p.paragraph("The completion has an end token only if its text does, such as %s.", end.Text)
 	}
 	return p.writeTo(w)
 }

@@ -90,9 +90,11 @@ type Tokenizer interface {
 	Token(id int) (text string, special bool)
 	// Decode returns the text of tokens, without start and end tokens.
 	Decode(tokens []int) string
-	// End returns the tokens that end a completion. The first one ends the examples
-	// of a corpus.
+	// End returns the tokens that end a completion.
 	End() []int
+	// Special returns the tokens of Start and End with their names, and the one that ends an answer
+	// to train on.
+	Special() SpecialTokens
 	// Knows reports whether text can be encoded without loss.
 	Knows(text string) bool
 }

@@ -260,6 +260,9 @@ func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note fu
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := checkEnd(cfg.Model); err != nil {
+		return nil, nil, err
+	}
 	threads = cmp.Or(threads, runtime.GOMAXPROCS(0))
 	for _, s := range sets {
 		largest = max(largest, len(s.Problems))

@@ -22,6 +22,7 @@ type GenerateOptions struct {
 	Seed    uint64
 	Threads int
 	Memory  MemoryCheck
+	Note    func(string) // for the user
 	model.Sampling
 }
 
@@ -44,6 +45,9 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 		return nil, err
 	}
 	tok := tokenizerOf(c.Model)
+	if err := tok.Special().Check(); err != nil {
+		o.Note(err.Error())
+	}
 	problems, prompts := make([]gsm8k.Problem, len(o.Prompts)), make([][]int, len(o.Prompts))
 	for i, p := range o.Prompts {
 		problems[i].Question = p

@@ -120,6 +120,9 @@ func newPairMaker(ctx context.Context, o PairOptions) (m *pairMaker, err error) 
 	if m.template, err = templateOf(c.Data, c.Model); err != nil {
 		return m, err
 	}
+	if m.encoder, err = newPairEncoder(c.Model); err != nil {
+		return m, err
+	}
 	set := promptSplit{Set{o.Split, m.problems}, c.Rollout.SamplingMaxTokens, "rollout.sampling_max_tokens"}
 	if err := set.fits(c, m.template); err != nil {
 		return m, err
@@ -131,9 +134,6 @@ func newPairMaker(ctx context.Context, o PairOptions) (m *pairMaker, err error) 
 		sampled = append(sampled, m.problems[len(sampled)%len(m.problems)])
 	}
 	if err := o.Memory.pass(memoryOfEvaluation(c, m.template, sampled, m.Threads)); err != nil {
-		return m, err
-	}
-	if m.encoder, err = newPairEncoder(c.Model); err != nil {
 		return m, err
 	}
 	if m.rewards, err = openRewards(ctx, c, m.template, m.Threads, o.Note); err != nil {

@@ -102,8 +102,8 @@ func newPairEncoder(m config.Model) (*pairEncoder, error) {
 	} else {
 		e.noChat = errors.New("a TinyLM has no chat template")
 	}
-	if len(e.tok.End()) == 0 {
-		return nil, config.Invalid(fmt.Errorf("encode pairs: the model %s has no end token", m.Init))
+	if err := e.tok.Special().Check(); err != nil {
+		return nil, config.Invalid(fmt.Errorf("encode pairs for %s (model.init): %w", m.Init, err))
 	}
 	return e, nil
 }
@@ -161,10 +161,11 @@ func (e *pairEncoder) completion(text string, truncated bool) ([]int, error) {
 		return nil, err
 	}
 	ids := e.tok.EncodeAround("", text, "")
-	if !truncated {
-		ids = append(ids, e.tok.End()[0])
+	if truncated {
+		return ids, nil
 	}
-	return ids, nil
+	end, err := e.tok.Special().AnswerEnd()
+	return append(ids, end), err
 }
 
 func (e *pairEncoder) knows(text string) error {

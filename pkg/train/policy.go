@@ -231,6 +231,24 @@ func tokenizerOf(c config.Model) model.Tokenizer {
 	return tinylm.Tokenizer{}
 }
 
+// specialOf is the special tokens of a configuration's prompts and answers.
+func specialOf(d config.Data, m config.Model) model.SpecialTokens {
+	if c := checkpointOf(m); c != nil && d.PromptTemplate == "chat" {
+		if chat, err := c.Chat(); err == nil {
+			return chat.Special()
+		}
+	}
+	return tokenizerOf(m).Special()
+}
+
+// checkEnd returns an error for a model whose completions can't end.
+func checkEnd(m config.Model) error {
+	if err := tokenizerOf(m).Special().Check(); err != nil {
+		return config.Invalid(fmt.Errorf("sample from %s (model.init): %w", m.Init, err))
+	}
+	return nil
+}
+
 func specOf(c config.Model) tinylm.Spec {
 	return tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: c.HiddenSize, Layers: c.NumLayers}
 }
@@ -268,8 +286,8 @@ func openRewardModel(path string, on *kernel.Pool) (*pairEncoder, valuer, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(d.Tokenizer.End()) == 0 {
-		return nil, nil, fmt.Errorf("open reward model %s: the model has no end token", path)
+	if err := d.Tokenizer.Special().Check(); err != nil {
+		return nil, nil, fmt.Errorf("open reward model %s: %w", path, err)
 	}
 	m, err := decoder.OpenRewardModel(path, on)
 	return &pairEncoder{tok: d.Tokenizer, context: d.Size.Context}, m, err

@@ -13,7 +13,6 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/reward"
 	"grpo/pkg/rundir"
@@ -154,7 +153,7 @@ func (t *trainer) tryRewards() error {
 	if len(t.cfg.Reward.Custom) == 0 {
 		return nil
 	}
-	in := inputOf(t.policy, t.cfg, t.data.problems.Train[0], t.data.problems.Train[0].Answer, true)
+	in := inputOf(t.cfg, t.data.problems.Train[0], t.data.problems.Train[0].Answer, true)
 	_, _, err := t.rewards.compute(t.pool, []gsm8k.RewardInput{in}, 1, 0)
 	if errors.Is(err, context.Canceled) {
 		return ErrNothingSaved
@@ -163,10 +162,10 @@ func (t *trainer) tryRewards() error {
 }
 
 // inputOf is the input of reward functions for a text that was not sampled.
-func inputOf(tok model.Tokenizer, cfg config.Config, p gsm8k.Problem, text string, ended bool) gsm8k.RewardInput {
-	ids := tok.Encode(text)
-	if end := tok.End(); ended && len(end) > 0 {
-		ids = append(ids, end[0])
+func inputOf(cfg config.Config, p gsm8k.Problem, text string, ended bool) gsm8k.RewardInput {
+	ids := tokenizerOf(cfg.Model).Encode(text)
+	if end := specialOf(cfg.Data, cfg.Model).Answer; ended && end != nil {
+		ids = append(ids, end.ID)
 	}
 	v := gsm8k.Grade(text, ended, p.Gold)
 	return gsm8k.RewardInput{

@@ -171,6 +171,9 @@ func (t *trainer) prepare() error {
 	if err := t.checkSplits(); err != nil {
 		return err
 	}
+	if err := checkEnd(t.cfg.Model); err != nil {
+		return err
+	}
 	if err := checkContext(t.cfg, t.data.template, t.data.problems); err != nil {
 		return err
 	}

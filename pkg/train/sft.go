@@ -89,6 +89,7 @@ type sft struct {
 	problems *Problems
 	val      []gsm8k.Problem // the first eval_size of the validation problems
 	template gsm8k.Template
+	end      int // the token after an answer
 	network
 	learner model.Learner
 	hold    *rundir.Hold
@@ -116,6 +117,9 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	s.val = s.problems.Val[:min(len(s.problems.Val), cfg.EvalSize)]
 	if s.template, err = templateOf(cfg.Data, cfg.Model); err != nil {
 		return nil, err
+	}
+	if s.end, err = specialOf(cfg.Data, cfg.Model).AnswerEnd(); err != nil {
+		return nil, config.Invalid(fmt.Errorf("encode the answers for %s (model.init): %w", cfg.Model.Init, err))
 	}
 	if err := s.checkContext(); err != nil {
 		return nil, err

@@ -60,8 +60,8 @@ type sftRow struct {
 
 // tokenize returns an example's tokens. If the prompt has no weight, it is the row's prompt,
 // which a batch may share; otherwise its tokens are predicted too, from the start token
-// on, or without one from the second token on, as in every language model.
-func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, promptWeight float64) sftRow {
+// on, or without one from the second token on, as in every language model. A completion that ended gets the token end.
+func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, end int, promptWeight float64) sftRow {
 	ids := encodePrompts(tok, t, []gsm8k.Problem{{Question: e.Question}})[0]
 	first := len(ids)
 	if promptWeight > 0 {
@@ -70,7 +70,7 @@ func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, promptWeig
 	weights := slices.Repeat([]float64{promptWeight}, len(ids)-first)
 	ids = append(ids, tok.EncodeAround("", e.Completion, "")...)
 	if e.Ended {
-		ids = append(ids, tok.End()[0])
+		ids = append(ids, end)
 	}
 	for len(weights) < len(ids)-first {
 		weights = append(weights, 1)
@@ -99,7 +99,7 @@ func (s *sft) checkContext() error {
 			return err
 		}
 		for _, e := range corpus {
-			r := tokenize(tok, s.template, e, 0)
+			r := tokenize(tok, s.template, e, s.end, 0)
 			if n := len(r.prompt) + len(r.tokens); n > limit {
 				return config.Invalid(fmt.Errorf("stage %q: the prompt and answer of %q have %d tokens, more than the "+
 					"model's context of %d: remove this problem", s.cfg.Stages[i].Name, textutil.Cut(e.Question, 60), n, limit))

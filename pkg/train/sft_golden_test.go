@@ -12,6 +12,7 @@ import (
 
 	"grpo/internal/golden"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rl"
 )
@@ -30,9 +31,10 @@ func (wordTokenizer) Encode(text string) (ids []int) {
 	}
 	return ids
 }
-func (wordTokenizer) Decode([]int) string { return "" }
-func (wordTokenizer) End() []int          { return []int{2} }
-func (wordTokenizer) Knows(string) bool   { return true }
+func (wordTokenizer) Decode([]int) string              { return "" }
+func (wordTokenizer) End() []int                       { return []int{2} }
+func (wordTokenizer) Special() (s model.SpecialTokens) { return s }
+func (wordTokenizer) Knows(string) bool                { return true }
 func (t wordTokenizer) EncodeAround(before, text, after string) []int {
 	return t.Encode(before + text + after)
 }
@@ -104,7 +106,7 @@ func TestGoldenSFT(t *testing.T) {
 				if c.Kind != "prompt_completion" {
 					break
 				}
-				own := tokenize(wordTokenizer{}, gsm8k.Template{}, gsm8k.Example{Question: s.Prompt, Completion: s.Completion, Ended: true}, weight)
+				own := tokenize(wordTokenizer{}, gsm8k.Template{}, gsm8k.Example{Question: s.Prompt, Completion: s.Completion, Ended: true}, 2, weight)
 				if c.MaxLength != nil {
 					var left bool
 					if own, left = own.cut(*c.MaxLength); !left {

@@ -44,7 +44,7 @@ func TestTokenize(t *testing.T) {
 		{"ended", gsm8k.Template{Suffix: "\n"}, gsm8k.Example{Question: "ab", Completion: "12", Ended: true}, 6, true, []float64{0.1, 0.1, 0.1, 1, 1, 1}},
 		{"cut", gsm8k.Template{}, gsm8k.Example{Question: "a", Completion: "12"}, 3, false, []float64{0.1, 1, 1}},
 	} {
-		r := tokenize(tinylm.New(nil, nil), c.t, c.e, 0.1)
+		r := tokenize(tinylm.New(nil, nil), c.t, c.e, tokenizer.EOS, 0.1)
 		if len(r.tokens) != c.tokens || (r.tokens[len(r.tokens)-1] == tokenizer.EOS) != c.ended {
 			t.Errorf("%s: tokens %v", c.name, r.tokens)
 		}
@@ -164,7 +164,7 @@ func TestSFTBatch(t *testing.T) {
 	tok := tinylm.New(nil, nil)
 	e := gsm8k.Example{Question: "ab", Completion: "12", Ended: true}
 	for weight, prompt := range map[float64]int{0: 4, 0.1: 1} {
-		r := tokenize(tok, gsm8k.Template{Suffix: "\n"}, e, weight)
+		r := tokenize(tok, gsm8k.Template{Suffix: "\n"}, e, tok.End()[0], weight)
 		batch, weights := sftBatch([]sftRow{r, r})
 		if len(batch.Prompts) != 1 || len(batch.Prompts[0]) != prompt || len(weights) != 2 ||
 			len(batch.Rows[1].Tokens)+prompt != 7 || len(weights[1]) != len(batch.Rows[1].Tokens) {

@@ -18,6 +18,8 @@ type Prompts struct {
 	Shown    []ShownPrompt `json:"prompts"`
 	Lengths  []SplitLength `json:"lengths"`
 	Context  int           `json:"context"` // tokens that the model can read; 0 for no limit
+	// Special are the tokens before a prompt, at the end of completions and after answers to train on.
+	Special model.SpecialTokens `json:"special_tokens"`
 	// Problem is the error that a run would end with because a prompt is too long; empty if all fit.
 	Problem string `json:"problem,omitempty"`
 }
@@ -64,7 +66,8 @@ func ShowPrompts(cfg config.Config, split string, n int) (*Prompts, error) {
 		return nil, err
 	}
 	tok := tokenizerOf(cfg.Model)
-	out := &Prompts{Template: t.Name, FewShot: t.FewShot, Split: split, Context: contextOf(cfg.Model)}
+	out := &Prompts{Template: t.Name, FewShot: t.FewShot, Split: split, Context: contextOf(cfg.Model),
+		Special: specialOf(cfg.Data, cfg.Model)}
 	chosen = chosen[:min(n, len(chosen))]
 	for i, ids := range encodePrompts(tok, t, chosen) {
 		out.Shown = append(out.Shown, shownPrompt(tok, t, chosen[i], ids))

@@ -55,12 +55,11 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, n int, note
 		return nil, err
 	}
 	out := &RewardTrial{Functions: cfg.Reward.Functions, Weights: cfg.Reward.RewardWeights}
-	tok := tokenizerOf(cfg.Model)
 	var inputs []gsm8k.RewardInput
 	var steps []int
 	if file == "" {
 		for _, m := range madeFrom(problems.Train, cmp.Or(n, 2)) {
-			inputs = append(inputs, inputOf(tok, cfg, m.problem, m.text, m.ended))
+			inputs = append(inputs, inputOf(cfg, m.problem, m.text, m.ended))
 			out.Completions = append(out.Completions, TriedCompletion{Kind: m.kind})
 		}
 		steps = make([]int, len(inputs))
@@ -73,7 +72,7 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, n int, note
 			samples = samples[:min(n, len(samples))]
 		}
 		for _, s := range samples {
-			inputs = append(inputs, inputOf(tok, cfg, s.problemIn(problems, template), *s.Completion, s.Ended == nil || *s.Ended))
+			inputs = append(inputs, inputOf(cfg, s.problemIn(problems, template), *s.Completion, s.Ended == nil || *s.Ended))
 			steps = append(steps, s.Step)
 		}
 		out.Completions = make([]TriedCompletion, len(inputs))

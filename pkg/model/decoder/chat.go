@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
 )
 
@@ -14,10 +16,13 @@ import (
 type Chat struct {
 	of       *Description
 	template *hf.ChatTemplate
+	special  func() model.SpecialTokens // see Special
 }
 
-// Chat compiles the checkpoint's chat template.
-func (d *Description) Chat() (*Chat, error) {
+// Chat is the checkpoint's chat template, compiled.
+func (d *Description) Chat() (*Chat, error) { return d.compiled() }
+
+func (d *Description) compile() (*Chat, error) {
 	if d.chat == "" {
 		return nil, errors.New("the checkpoint has no chat template")
 	}
@@ -25,7 +30,37 @@ func (d *Description) Chat() (*Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Chat{d, template}, nil
+	c := &Chat{of: d, template: template}
+	c.special = sync.OnceValue(c.findSpecial)
+	return c, nil
+}
+
+// Special is [model.Tokenizer.Special] for conversations: nothing but the template puts a begin token
+// before them, and an answer ends in the first end token that the template writes after it, or in the
+// tokenizer's if it writes none.
+func (c *Chat) Special() model.SpecialTokens { return c.special() }
+
+func (c *Chat) findSpecial() model.SpecialTokens {
+	const mark, from = "The-Answer-goes-HERE", "the chat template"
+	tok := c.of.Tokenizer
+	out := tok.special
+	out.Begin = nil
+	text, err := c.render([]hf.Message{{Role: "user", Content: "?"}, {Role: "assistant", Content: mark}}, false)
+	if err != nil {
+		return out
+	}
+	if ids := tok.Encode(text); len(ids) > 0 && c.of.begin != "" && strings.HasPrefix(text, c.of.begin) {
+		out.Begin = []model.SpecialToken{{ID: ids[0], Text: c.of.begin, From: from}}
+	}
+	_, after, _ := strings.Cut(text, mark)
+	for _, id := range tok.Encode(after) {
+		if at := slices.Index(tok.end, id); at >= 0 {
+			end := out.End[at]
+			end.From, out.Answer = from, &end
+			break
+		}
+	}
+	return out
 }
 
 // check returns an error if a message contains a special token, which could end a turn.
@@ -85,8 +120,12 @@ func (c *Chat) Answer(messages []hf.Message, answer string, truncated bool) ([]i
 	if at := slices.IndexFunc(ids, func(id int) bool { return slices.Contains(tok.End(), id) }); at >= 0 {
 		ids = ids[:at]
 	}
-	if !truncated && len(tok.End()) > 0 {
-		ids = append(ids, tok.End()[0])
+	if !truncated {
+		end, err := c.Special().AnswerEnd()
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, end)
 	}
 	return ids, nil
 }

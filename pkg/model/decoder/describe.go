@@ -29,6 +29,7 @@ type Description struct {
 	Tokenizer  Tokenizer
 	chat       string
 	begin, end string // the tokens that the chat template is given
+	compiled   func() (*Chat, error)
 }
 
 // described holds the descriptions that were read, because a GGUF file's metadata take
@@ -41,7 +42,8 @@ func stamp(path string) string {
 	if err != nil {
 		out = path
 	}
-	for _, name := range []string{"", "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"} {
+	for _, name := range []string{"", "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+		"special_tokens_map.json", "chat_template.jinja"} {
 		if info, err := os.Stat(filepath.Join(path, name)); err == nil {
 			out += fmt.Sprintf("|%s %d %d", name, info.Size(), info.ModTime().UnixNano())
 		}
@@ -61,11 +63,12 @@ func Describe(path string) (*Description, error) {
 	}
 	defer c.Close()
 	d := &Description{Size: Size{Config: *c.Config}, Tokenizer: NewTokenizer(c), chat: c.ChatTemplate, begin: c.Begin, end: c.End}
-	if ids := d.Tokenizer.End(); d.end == "" && len(ids) > 0 {
-		d.end, _ = d.Tokenizer.Token(ids[0])
+	d.compiled = sync.OnceValues(d.compile)
+	if answer := c.Special.Answer; d.end == "" && answer != nil {
+		d.end = answer.Text
 	}
-	if ids := d.Tokenizer.Start(); d.begin == "" && len(ids) > 0 {
-		d.begin, _ = d.Tokenizer.Token(ids[0])
+	if begin := c.Special.Begin; d.begin == "" && len(begin) > 0 {
+		d.begin = begin[0].Text
 	}
 	described.Store(key, d)
 	return d, nil

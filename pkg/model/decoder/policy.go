@@ -143,16 +143,20 @@ func (p *Policy) Context() int { return p.net.Config.Context }
 
 // Tokenizer is a checkpoint's tokenizer as a [model.Tokenizer].
 type Tokenizer struct {
-	bpe *bpe.Tokenizer
-	sum string // see [hf.Checkpoint]
-	end []int
+	bpe        *bpe.Tokenizer
+	sum        string // see [hf.Checkpoint]
+	special    model.SpecialTokens
+	start, end []int // of special
 }
 
 // NewTokenizer returns the tokenizer of a checkpoint.
 func NewTokenizer(c *hf.Checkpoint) Tokenizer {
-	t := Tokenizer{bpe: c.Tokenizer, sum: c.TokenizerSum}
-	for _, id := range c.Config.End {
-		t.end = append(t.end, int(id))
+	t := Tokenizer{bpe: c.Tokenizer, sum: c.TokenizerSum, special: c.Special}
+	for _, x := range c.Special.Begin {
+		t.start = append(t.start, x.ID)
+	}
+	for _, x := range c.Special.End {
+		t.end = append(t.end, x.ID)
 	}
 	return t
 }
@@ -165,9 +169,10 @@ func wide(ids []int32) []int {
 	return out
 }
 
-func (t Tokenizer) Start() []int             { return wide(t.bpe.Template(nil)) }
-func (t Tokenizer) Encode(text string) []int { return wide(t.bpe.Encode(text)) }
-func (t Tokenizer) End() []int               { return t.end }
+func (t Tokenizer) Start() []int                 { return slices.Clone(t.start) }
+func (t Tokenizer) Encode(text string) []int     { return wide(t.bpe.Encode(text)) }
+func (t Tokenizer) End() []int                   { return t.end }
+func (t Tokenizer) Special() model.SpecialTokens { return t.special }
 
 // EncodeAround implements [model.Tokenizer].
 func (t Tokenizer) EncodeAround(before, text, after string) []int {

@@ -17,8 +17,8 @@ import (
 
 	"grpo/internal/hubcache"
 	"grpo/internal/regular"
+	"grpo/pkg/model"
 	"grpo/pkg/model/hf/bpe"
-	"grpo/pkg/model/hf/gguf"
 	"grpo/pkg/model/safetensors"
 )
 
@@ -27,9 +27,10 @@ type Checkpoint struct {
 	Path         string
 	Config       *Config
 	Tokenizer    *bpe.Tokenizer
-	TokenizerSum string           // SHA-256 of what the tokenizer was made from
-	ChatTemplate string           // Jinja; empty if there is none
-	Begin, End   string           // the bos_token and eos_token of chat templates; may be empty
+	TokenizerSum string // SHA-256 of what the tokenizer was made from
+	ChatTemplate string // Jinja; empty if there is none
+	Begin, End   string // the bos_token and eos_token of chat templates; may be empty
+	Special      model.SpecialTokens
 	shapes       map[string][]int // by tensor, from the first Read on
 	// read writes the elements of a tensor to out; shape is the one expected.
 	read  func(name string, shape []int, out []float32) error
@@ -60,10 +61,6 @@ func Open(path string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("open model %s: %w", path, err)
 	}
 	c.Path = path
-	if n := c.Tokenizer.Size(); n > c.Config.Vocab {
-		c.Close()
-		return nil, fmt.Errorf("open model %s: the tokenizer has %d tokens, the embedding %d rows: they do not belong together", path, n, c.Config.Vocab)
-	}
 	return c, nil
 }
 
@@ -134,7 +131,18 @@ func openFolder(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.fits(); err != nil {
+		return nil, err
+	}
 	return c, c.readTokenizerConfig(dir)
+}
+
+// fits compares the tokenizer with the embedding.
+func (c *Checkpoint) fits() error {
+	if n := c.Tokenizer.Size(); n > c.Config.Vocab {
+		return fmt.Errorf("the tokenizer has %d tokens, the embedding %d rows: they do not belong together", n, c.Config.Vocab)
+	}
+	return nil
 }
 
 // tokenizers are those that were made, by the SHA-256 of their data: making one takes a tenth
@@ -165,31 +173,55 @@ func (t *tokenText) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// readTokenizerConfig reads the chat template, of chat_template.jinja or
-// tokenizer_config.json, and the tokens that it is given.
+// readTokenizerConfig reads the special tokens, of tokenizer_config.json and of the file that older
+// versions of transformers wrote beside it, and the chat template, of chat_template.jinja or
+// tokenizer_config.json.
 func (c *Checkpoint) readTokenizerConfig(dir string) error {
 	data, err := optional(dir, "chat_template.jinja")
 	if err != nil {
 		return err
 	}
 	c.ChatTemplate = string(data)
-	if data, err = optional(dir, "tokenizer_config.json"); data == nil || err != nil {
-		return err
-	}
 	var f struct {
 		ChatTemplate json.RawMessage `json:"chat_template"`
 		Begin        tokenText       `json:"bos_token"`
 		End          tokenText       `json:"eos_token"`
+		Added        json.RawMessage `json:"added_tokens_decoder"`
 	}
-	if err := json.Unmarshal(data, &f); err != nil {
-		return fmt.Errorf("read tokenizer_config.json: %w", err)
+	from := tokenizerConfigName
+	for _, name := range []string{tokenizerConfigName, specialTokensName} {
+		if data, err = optional(dir, name); err != nil {
+			return err
+		}
+		if data == nil || name == specialTokensName && f.Added != nil {
+			continue
+		}
+		end := f.End
+		if err := json.Unmarshal(data, &f); err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if f.End != end {
+			from = name
+		}
 	}
 	c.Begin, c.End = string(f.Begin), string(f.End)
-	if c.ChatTemplate != "" || len(f.ChatTemplate) == 0 || json.Unmarshal(f.ChatTemplate, &c.ChatTemplate) == nil {
+	if err := c.readTemplate(f.ChatTemplate); err != nil {
+		return err
+	}
+	eos, err := c.tokenOf(f.End, from, "eos_token")
+	if err != nil {
+		return err
+	}
+	return c.special(eos, from, tokenizerName)
+}
+
+// readTemplate reads the chat template of tokenizer_config.json, unless there is one already.
+func (c *Checkpoint) readTemplate(data json.RawMessage) error {
+	if c.ChatTemplate != "" || len(data) == 0 || json.Unmarshal(data, &c.ChatTemplate) == nil {
 		return nil
 	}
 	var named []struct{ Name, Template string }
-	if err := json.Unmarshal(f.ChatTemplate, &named); err != nil {
+	if err := json.Unmarshal(data, &named); err != nil {
 		return fmt.Errorf("read tokenizer_config.json: chat_template is neither a template nor a list of them")
 	}
 	for _, t := range named {
@@ -339,128 +371,6 @@ func (s *shards) close() (err error) {
 	}
 	s.name, s.file, s.unmap = "", nil, nil
 	return err
-}
-
-func openGGUF(path string) (*Checkpoint, error) {
-	data, unmap, err := mapFile(path, regular.Named)
-	if err != nil {
-		return nil, err
-	}
-	c, err := newGGUF(data)
-	if err != nil {
-		unmap()
-		return nil, err
-	}
-	c.close = unmap
-	return c, nil
-}
-
-func newGGUF(data []byte) (*Checkpoint, error) {
-	f, err := gguf.Parse(data)
-	if err != nil {
-		return nil, err
-	}
-	config, err := configOfGGUF(f)
-	if err != nil {
-		return nil, err
-	}
-	tokenizer, sum, err := shared(f.Header, func() (*bpe.Tokenizer, error) { return tokenizerOfGGUF(f) })
-	if err != nil {
-		return nil, err
-	}
-	found := map[string][]int{}
-	for name, t := range f.Tensors {
-		found[name] = t.Shape
-	}
-	names, _ := config.Shapes()
-	for _, name := range names {
-		if t, ok := f.Tensors[ggufName(name)]; ok {
-			found[name] = t.Shape
-			delete(found, ggufName(name))
-		}
-	}
-	if err := config.checkShapes(found); err != nil {
-		return nil, err
-	}
-	template, _ := f.Metadata["tokenizer.chat_template"].(string)
-	token := func(key string) string {
-		id, ok := f.Metadata["tokenizer.ggml."+key].(uint64)
-		if !ok || id >= uint64(tokenizer.Size()) {
-			return ""
-		}
-		return tokenizer.Decode([]int32{int32(id)}, false)
-	}
-	files := func() (Folder, error) { return folderOfGGUF(f, config) }
-	read := func(name string, shape []int, out []float32) error {
-		t, ok := f.Tensors[ggufName(name)]
-		if !ok {
-			return fmt.Errorf("the file has no tensor %s", ggufName(name))
-		}
-		if !slices.Equal(t.Shape, shape) {
-			return fmt.Errorf("the shape of %s is %v, want %v", ggufName(name), t.Shape, shape)
-		}
-		t.Float32(out)
-		if permuted(config.Arch, name) {
-			unpermute(out, shape[0], len(out)/shape[0], config.HeadDim)
-		}
-		return nil
-	}
-	return &Checkpoint{Config: config, Tokenizer: tokenizer, TokenizerSum: sum, ChatTemplate: template, Begin: token("bos_token_id"),
-		End: token("eos_token_id"), files: files, read: read}, nil
-}
-
-// tokenizerData is what a GGUF file says of its tokenizer.
-type tokenizerData struct {
-	pre      string // name of the pre-tokenizer
-	tokens   []string
-	types    []int64
-	merges   []string
-	begin    int32 // -1 without one
-	addBegin bool  // before every text
-}
-
-func ggufTokenizer(f *gguf.File) (t tokenizerData, err error) {
-	if model, _ := f.Metadata["tokenizer.ggml.model"].(string); model != "gpt2" {
-		return t, fmt.Errorf("read GGUF: tokenizer %.40q is not supported; supported is byte-level BPE (gpt2)", model)
-	}
-	texts := func(key string) []string {
-		list, _ := f.Metadata[key].([]any)
-		out := make([]string, len(list))
-		for i, v := range list {
-			out[i], _ = v.(string)
-		}
-		return out
-	}
-	t.tokens, t.merges = texts("tokenizer.ggml.tokens"), texts("tokenizer.ggml.merges")
-	list, _ := f.Metadata["tokenizer.ggml.token_type"].([]any)
-	for _, v := range list {
-		n, _ := v.(int64)
-		t.types = append(t.types, n)
-	}
-	t.pre, _ = f.Metadata["tokenizer.ggml.pre"].(string)
-	t.begin = -1
-	if id, ok := f.Metadata["tokenizer.ggml.bos_token_id"].(uint64); ok && id < uint64(len(t.tokens)) {
-		t.begin = int32(id)
-		t.addBegin, _ = f.Metadata["tokenizer.ggml.add_bos_token"].(bool)
-	}
-	return t, nil
-}
-
-// tokenizerOfGGUF makes the tokenizer of a GGUF file. The name of its pre-tokenizer
-// selects a pattern; an unknown name is an error.
-func tokenizerOfGGUF(f *gguf.File) (*bpe.Tokenizer, error) {
-	d, err := ggufTokenizer(f)
-	if err != nil {
-		return nil, err
-	}
-	t, err := bpe.FromGGUF(d.pre, d.tokens, d.types, d.merges)
-	if err != nil {
-		return nil, fmt.Errorf("read GGUF: %w", err)
-	}
-	if d.addBegin {
-		t.SetTemplate([]int32{d.begin}, nil)
-	}
-	return t, nil
 }
 
 // OpenWeights opens a Hugging Face folder for its configuration and weights only.

@@ -9,8 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"grpo/pkg/model/hf/gguf"
 )
 
 // Config is the shape of a decoder-only network with RMSNorm, rotary positions, grouped
@@ -36,7 +34,8 @@ type Config struct {
 	QKVBias bool // Qwen2
 	QKNorm  bool // Qwen3: RMSNorm of each head's query and key
 	End     []int32
-	Pad     int32 // the padding token; -1 without one
+	endFrom []string // what names each end token
+	Pad     int32    // the padding token; -1 without one
 }
 
 // Llama3Rope scales the rotary frequencies as Llama 3.1 does.
@@ -143,8 +142,8 @@ func (l *intOrList) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &(*l)[0])
 }
 
-// ParseConfig reads config.json and, where there is one, generation_config.json, whose
-// end tokens count before those of config.json. The error names the key.
+// ParseConfig reads config.json and, where there is one, generation_config.json. The end tokens are
+// those of both. The error names the key.
 func ParseConfig(config, generation []byte) (*Config, error) {
 	var f configFile
 	if err := json.Unmarshal(config, &f); err != nil {
@@ -159,11 +158,14 @@ func ParseConfig(config, generation []byte) (*Config, error) {
 			EOS intOrList `json:"eos_token_id"`
 		}
 		if err := json.Unmarshal(generation, &g); err != nil {
-			return nil, fmt.Errorf("read generation_config.json: %w", err)
+			return nil, fmt.Errorf("read %s: %w", generationName, err)
 		}
-		if len(g.EOS) > 0 {
-			c.End = g.EOS
+		for _, id := range g.EOS {
+			c.addEnd(id, generationName)
 		}
+	}
+	for _, id := range f.EOS {
+		c.addEnd(id, configName)
 	}
 	return c, c.check()
 }
@@ -194,7 +196,7 @@ func (f *configFile) config() (*Config, error) {
 	}
 	c := &Config{
 		Arch: arch, Vocab: f.Vocab, Hidden: f.Hidden, FFN: f.FFN, Layers: f.Layers, Heads: f.Heads, KVHeads: f.Heads,
-		Context: f.Context, RopeTheta: 10000, NormEps: f.NormEps, QKVBias: arch == "qwen2", QKNorm: arch == "qwen3", End: f.EOS,
+		Context: f.Context, RopeTheta: 10000, NormEps: f.NormEps, QKVBias: arch == "qwen2", QKNorm: arch == "qwen3",
 	}
 	c.Tied, c.Pad = f.Tied != nil && *f.Tied, -1
 	if slices.ContainsFunc(f.Architectures, func(s string) bool { return strings.HasSuffix(s, classifier) }) {
@@ -235,6 +237,9 @@ func (f *configFile) config() (*Config, error) {
 	return c, nil
 }
 
+// positive reports whether x is positive and finite as a float32.
+func positive(x float64) bool { return float32(x) > 0 && !math.IsInf(float64(float32(x)), 1) }
+
 // check refuses shapes that no network has, so that no later size can overflow.
 func (c *Config) check() error {
 	for _, s := range []struct {
@@ -249,20 +254,19 @@ func (c *Config) check() error {
 			return fmt.Errorf("read the model's configuration: %s is %d, want 1 to %d", s.key, s.value, s.most)
 		}
 	}
-	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 	switch r := c.Rope; {
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("read the model's configuration: %d query heads are no multiple of %d key heads", c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:
 		return fmt.Errorf("read the model's configuration: head_dim %d is odd", c.HeadDim)
 	case !positive(c.RopeTheta) || !positive(c.NormEps):
-		return fmt.Errorf("read the model's configuration: rope_theta is %v and rms_norm_eps %v, want positive numbers", c.RopeTheta, c.NormEps)
+		return fmt.Errorf("read the model's configuration: rope_theta is %v and rms_norm_eps %v, want positive numbers in the range of float32", c.RopeTheta, c.NormEps)
 	case r != nil && !(positive(r.Factor) && positive(r.LowFactor) && positive(r.Original) && r.HighFactor > r.LowFactor && positive(r.HighFactor)):
 		return fmt.Errorf("read the model's configuration: rope_scaling %+v is not valid", *r)
 	}
-	if c.Factors != nil && (len(c.Factors) != c.HeadDim/2 || slices.ContainsFunc(c.Factors, func(x float32) bool { return !positive(float64(x)) })) {
-		return fmt.Errorf("read the model's configuration: rope_freqs.weight has %d factors %v, want %d positive ones",
-			len(c.Factors), c.Factors[:min(4, len(c.Factors))], c.HeadDim/2)
+	if slices.ContainsFunc(c.Factors, func(x float32) bool { return !positive(float64(x)) }) {
+		return fmt.Errorf("read the model's configuration: the factors %v... of rope_freqs.weight must be positive",
+			c.Factors[:min(4, len(c.Factors))])
 	}
 	for _, id := range c.End {
 		if id < 0 || int(id) >= c.Vocab {
@@ -288,64 +292,4 @@ func (c *Config) llama3Factors() *Llama3Rope {
 		}
 	}
 	return scaled.Rope
-}
-
-// configOfGGUF reads the metadata of a GGUF file.
-func configOfGGUF(f *gguf.File) (*Config, error) {
-	name, _ := f.Metadata["general.architecture"].(string)
-	arch, err := archOf(name)
-	if err != nil {
-		return nil, err
-	}
-	var missing []string
-	number := func(key string, fallback float64) float64 {
-		switch v := f.Metadata[name+"."+key].(type) {
-		case uint64:
-			return float64(v)
-		case int64:
-			return float64(v)
-		case float64:
-			return v
-		}
-		if math.IsNaN(fallback) {
-			missing = append(missing, name+"."+key)
-			return 0
-		}
-		return fallback
-	}
-	need := math.NaN()
-	c := &Config{
-		Arch: arch, Hidden: int(number("embedding_length", need)), FFN: int(number("feed_forward_length", need)),
-		Layers: int(number("block_count", need)), Heads: int(number("attention.head_count", need)),
-		Context: int(number("context_length", need)), RopeTheta: number("rope.freq_base", 10000),
-		NormEps: number("attention.layer_norm_rms_epsilon", need), QKVBias: arch == "qwen2", QKNorm: arch == "qwen3",
-	}
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("read GGUF: no metadata %s", strings.Join(missing, ", "))
-	}
-	c.KVHeads = int(number("attention.head_count_kv", float64(c.Heads)))
-	c.HeadDim = int(number("attention.key_length", float64(c.Hidden)/math.Max(1, float64(c.Heads))))
-	if kind, _ := f.Metadata[name+".rope.scaling.type"].(string); kind != "" && kind != "none" {
-		return nil, fmt.Errorf("read GGUF: rope scaling %.40q is not supported", kind)
-	}
-	if embedding, ok := f.Tensors["token_embd.weight"]; ok {
-		c.Vocab = embedding.Shape[0]
-	}
-	if t, ok := f.Tensors["rope_freqs.weight"]; ok { // Llama 3's scaling
-		c.Factors = make([]float32, t.Size())
-		t.Float32(c.Factors)
-		if c.Rope = c.llama3Factors(); c.Rope != nil {
-			c.Factors = nil
-		}
-	}
-	_, head := f.Tensors["output.weight"]
-	c.Tied = !head
-	c.Pad = -1
-	if id, ok := f.Metadata["tokenizer.ggml.padding_token_id"].(uint64); ok && id < 1<<31 {
-		c.Pad = int32(id)
-	}
-	if id, ok := f.Metadata["tokenizer.ggml.eos_token_id"].(uint64); ok && id < 1<<31 {
-		c.End = []int32{int32(id)}
-	}
-	return c, c.check()
 }

@@ -9,11 +9,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"grpo/internal/regular"
 	"grpo/pkg/model/hf/bpe"
-	"grpo/pkg/model/hf/gguf"
 	"grpo/pkg/model/safetensors"
 )
 
@@ -22,14 +22,16 @@ type Folder map[string][]byte
 
 // copied are the files that programs read beside config.json and tokenizer.json.
 var copied = []string{
-	"generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+	generationName, tokenizerConfigName, specialTokensName, "added_tokens.json",
 	"vocab.json", "merges.txt", "chat_template.jinja",
 }
 
 const (
 	configName          = "config.json"
+	generationName      = "generation_config.json"
 	tokenizerName       = "tokenizer.json"
 	tokenizerConfigName = "tokenizer_config.json"
+	specialTokensName   = "special_tokens_map.json"
 )
 
 // Folder returns the files that a Hugging Face folder of this model has besides the weights. Those
@@ -74,6 +76,9 @@ func (f Folder) complete(c *Config) error {
 	if err != nil {
 		return err
 	}
+	if err := f.completeEnd(c); err != nil {
+		return err
+	}
 	if f[tokenizerConfigName] == nil {
 		f[tokenizerConfigName] = []byte("{}")
 	}
@@ -86,6 +91,29 @@ func (f Folder) complete(c *Config) error {
 			m["model_max_length"] = c.Context
 		}
 	})
+}
+
+// completeEnd writes the end tokens into generation_config.json if some are named elsewhere only: other
+// programs do not look in all places.
+func (f Folder) completeEnd(c *Config) error {
+	named := func(file string) (out intOrList) {
+		var tokens struct {
+			EOS intOrList `json:"eos_token_id"`
+		}
+		_ = json.Unmarshal(f[file], &tokens) // the file was read before, or there is none
+		return tokens.EOS
+	}
+	known := named(generationName)
+	if len(known) == 0 {
+		known = named(configName)
+	}
+	if !slices.ContainsFunc(c.End, func(id int32) bool { return !slices.Contains(known, id) }) {
+		return nil
+	}
+	if f[generationName] == nil {
+		f[generationName] = []byte("{}")
+	}
+	return f.edit(generationName, func(m map[string]any) { m["eos_token_id"] = c.End })
 }
 
 // edit changes the members of a JSON object; those that change leaves alone keep their text.
@@ -221,43 +249,31 @@ func Verify(dir string) (map[string]string, error) {
 }
 
 // folderOfGGUF makes the files from the metadata of a GGUF file.
-func folderOfGGUF(f *gguf.File, c *Config) (Folder, error) {
-	t, err := ggufTokenizer(f)
-	if err != nil {
-		return nil, err
-	}
+func folderOfGGUF(d tokenizerData, c *Config) (Folder, error) {
 	out := Folder{}
 	begin := int32(-1)
-	if t.addBegin {
-		begin = t.begin
+	if d.addBegin {
+		begin = d.begin
 	}
-	if out[tokenizerName], err = bpe.FileOfGGUF(t.pre, t.tokens, t.types, t.merges, begin); err != nil {
+	var err error
+	if out[tokenizerName], err = bpe.FileOfGGUF(d.pre, d.tokens, d.types, d.merges, begin); err != nil {
 		return nil, fmt.Errorf("read GGUF: %w", err)
-	}
-	ids := map[string]any{}
-	id := func(key string, n int32) {
-		if n >= 0 && int(n) < len(t.tokens) {
-			ids[key] = n
-		}
-	}
-	id("bos_token_id", t.begin)
-	id("pad_token_id", c.Pad)
-	if len(c.End) > 0 {
-		id("eos_token_id", c.End[0])
 	}
 	config, err := c.file()
 	if err != nil {
 		return nil, err
 	}
+	ids := map[string]any{}
 	texts := map[string]any{"clean_up_tokenization_spaces": false}
-	for key, n := range ids {
-		config[key] = n
-		texts[strings.TrimSuffix(key, "_id")] = t.tokens[n.(int32)]
+	for key, id := range map[string]int32{"bos_token": d.begin, "pad_token": d.pad, "eos_token": d.ends[0]} {
+		if id >= 0 {
+			ids[key+"_id"], config[key+"_id"], texts[key] = id, id, d.tokens[id]
+		}
 	}
-	if template, _ := f.Metadata["tokenizer.chat_template"].(string); template != "" {
-		texts["chat_template"] = template
+	if d.template != "" {
+		texts["chat_template"] = d.template
 	}
-	all := map[string]any{configName: config, "generation_config.json": ids, tokenizerConfigName: texts}
+	all := map[string]any{configName: config, generationName: ids, tokenizerConfigName: texts}
 	for name, v := range all {
 		if out[name], err = toJSON(v); err != nil {
 			return nil, err

@@ -20,7 +20,7 @@ func TestGoldenSmolLM2Tensors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if c.ChatTemplate == "" || !slices.Equal(c.Config.End, []int32{2}) || c.Config.RopeTheta != 100000 || !c.Config.Tied {
+	if c.ChatTemplate == "" || !slices.Equal(c.Config.End, []int32{2, 0}) || c.Config.RopeTheta != 100000 || !c.Config.Tied {
 		t.Errorf("%+v", c.Config)
 	}
 	var want struct {
@@ -120,6 +120,7 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		{"model_type", "gpt_neox", "Qwen3"}, {"hidden_act", "gelu", "gelu"}, {"vocab_size", -1, "vocab_size"}, {"num_attention_heads", 0, "num_attention_heads"},
 		{"num_key_value_heads", 3, "multiple"}, {"head_dim", 3, "odd"}, {"rms_norm_eps", 0, "rms_norm_eps"},
+		{"rms_norm_eps", 1e308, "rms_norm_eps"}, {"rms_norm_eps", 1e-300, "rms_norm_eps"}, {"rope_theta", 1e300, "rope_theta"},
 		{"rope_scaling", map[string]any{"rope_type": "yarn", "factor": 4}, "yarn"}, {"rope_scaling", map[string]any{"rope_type": "linear", "type": "linear"}, `"linear"`}, {"sliding_window", 32, "sliding"},
 		{"quantization_config", map[string]any{"bits": 4}, "GGUF"}, {"num_local_experts", 8, "experts"}, {"eos_token_id", 10, "eos_token_id"},
 		{"hidden_size", 1 << 40, "hidden_size"}, {"attention_bias", true, "attention_bias"},
@@ -142,7 +143,7 @@ func TestConfigErrors(t *testing.T) {
 		})
 	}
 	if c, err := ParseConfig([]byte(`{"model_type":"mistral","vocab_size":10,"hidden_size":8,"intermediate_size":16,"num_hidden_layers":1,"num_attention_heads":2,
-		"max_position_embeddings":64,"rms_norm_eps":1e-5,"hidden_act":"silu","sliding_window":null,"eos_token_id":2}`), []byte(`{"eos_token_id":[3,4]}`)); err != nil || !slices.Equal(c.End, []int32{3, 4}) {
+		"max_position_embeddings":64,"rms_norm_eps":1e-5,"hidden_act":"silu","sliding_window":null,"eos_token_id":2}`), []byte(`{"eos_token_id":[3,4]}`)); err != nil || !slices.Equal(c.End, []int32{3, 4, 2}) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,8 +90,8 @@ func parseAdapter(data []byte) (*Adapter, error) {
 		return nil, fmt.Errorf("bias is %s; supported is none", words.Quote(f.Bias))
 	case f.Rank < 1 || f.Rank > 1<<15:
 		return nil, fmt.Errorf("r is %d; it must be from 1 to %d", f.Rank, 1<<15)
-	case !(f.Alpha > 0) || math.IsInf(f.Alpha, 0):
-		return nil, fmt.Errorf("lora_alpha is %v; it must be more than 0", f.Alpha)
+	case !positive(f.Alpha):
+		return nil, fmt.Errorf("lora_alpha is %v; it must be more than 0 and in the range of float32", f.Alpha)
 	}
 	for _, name := range []string{"peft_type", "task_type", "base_model_name_or_path", "bias", "r", "lora_alpha",
 		"use_rslora", "init_lora_weights", "target_modules"} {

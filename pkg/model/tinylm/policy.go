@@ -53,6 +53,16 @@ func (Tokenizer) Encode(text string) []int   { return tokenizer.Encode(text) }
 func (Tokenizer) Decode(tokens []int) string { return tokenizer.Decode(tokens) }
 func (Tokenizer) End() []int                 { return []int{tokenizer.EOS} }
 
+// Special implements [model.Tokenizer].
+func (Tokenizer) Special() model.SpecialTokens {
+	const from = "TinyLM's vocabulary"
+	end := model.SpecialToken{ID: tokenizer.EOS, Text: "<eos>", From: from}
+	return model.SpecialTokens{
+		Begin: []model.SpecialToken{{ID: tokenizer.BOS, Text: "<bos>", From: from}},
+		End:   []model.SpecialToken{end}, Answer: &end,
+	}
+}
+
 // EncodeAround implements [model.Tokenizer]: no text is a special token.
 func (Tokenizer) EncodeAround(before, text, after string) []int {
 	return tokenizer.Encode(before + text + after)

@@ -28,6 +28,9 @@ func FromGGUF(pre string, tokens []string, types []int64, merges []string) (*Tok
 	if !ok {
 		return nil, fmt.Errorf("pre-tokenizer %.40q is not supported; supported are %s", pre, strings.Join(slices.Sorted(maps.Keys(ggufSplitters)), ", "))
 	}
+	if len(tokens) > maxID {
+		return nil, fmt.Errorf("%d tokens; the limit is %d", len(tokens), maxID)
+	}
 	if len(types) != len(tokens) {
 		return nil, fmt.Errorf("%d token types for %d tokens", len(types), len(tokens))
 	}
@@ -35,20 +38,28 @@ func FromGGUF(pre string, tokens []string, types []int64, merges []string) (*Tok
 	var ignoreMerges bool
 	t.splitter, t.nfc, ignoreMerges = split()
 	vocab := make(map[string]int32, len(tokens))
+	var added []addedToken
 	for i, content := range tokens {
 		id, text := int32(i), bytesOf(content)
 		if types[i] == ggufControl || types[i] == ggufUserDefined {
 			text = content
 			t.special[id] = types[i] == ggufControl
 			if content != "" {
-				t.raw.add(addedToken{ID: id, Content: content, Special: t.special[id]})
+				added = append(added, addedToken{ID: id, Content: content, Special: t.special[id]})
 			}
 		}
 		if err := t.setToken(id, content, text); err != nil {
 			return nil, err
 		}
+		if content == "" { // some vocabularies have unused tokens without a text
+			continue
+		}
+		if other, ok := vocab[content]; ok {
+			return nil, fmt.Errorf("tokens %d and %d are both %.40q", other, id, content)
+		}
 		vocab[content], t.ids[content] = id, id
 	}
+	t.raw = newMatcher(added)
 	pairs := make([]merge, len(merges))
 	for i, s := range merges {
 		a, b, ok := strings.Cut(s, " ")
@@ -62,5 +73,5 @@ func FromGGUF(pre string, tokens []string, types []int64, merges []string) (*Tok
 	return t, err
 }
 
-// SetTemplate sets the tokens that [Tokenizer.Template] puts before and after a text.
-func (t *Tokenizer) SetTemplate(before, after []int32) { t.before, t.after = before, after }
+// SetBegin sets the tokens of [Tokenizer.Begin].
+func (t *Tokenizer) SetBegin(ids ...int32) { t.begin = ids }

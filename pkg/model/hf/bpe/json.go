@@ -151,47 +151,39 @@ func (p *preTokenizer) describe() string {
 	return p.Type
 }
 
-// template is the tokens that a post-processor puts before and after the text.
-func (p *postProcessor) template() (before, after []int32, err error) {
+// begin is the tokens that a post-processor puts before the text. Those that it puts after it are
+// left out.
+func (p *postProcessor) begin() (ids []int32, err error) {
 	if p == nil {
-		return nil, nil, nil
+		return nil, nil
 	}
 	switch p.Type {
 	case "ByteLevel": // changes offsets only
-		return nil, nil, nil
+		return nil, nil
 	case "Sequence":
 		for i := range p.Processors {
-			b, a, err := p.Processors[i].template()
+			first, err := p.Processors[i].begin()
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			before, after = append(b, before...), append(after, a...)
+			ids = append(first, ids...)
 		}
-		return before, after, nil
+		return ids, nil
 	case "TemplateProcessing":
-		text := false
 		for _, piece := range p.Single {
 			if piece.Sequence != nil {
-				text = true
-				continue
+				return ids, nil
 			}
 			if piece.SpecialToken == nil {
-				return nil, nil, fmt.Errorf("a template with a piece that is neither a token nor the text")
+				return nil, fmt.Errorf("a template with a piece that is neither a token nor the text")
 			}
-			ids := p.Special[piece.SpecialToken.ID].IDs
-			if len(ids) == 0 {
-				return nil, nil, fmt.Errorf("the template's token %q has no id", piece.SpecialToken.ID)
+			token := p.Special[piece.SpecialToken.ID].IDs
+			if len(token) == 0 {
+				return nil, fmt.Errorf("the template's token %q has no id", piece.SpecialToken.ID)
 			}
-			if text {
-				after = append(after, ids...)
-			} else {
-				before = append(before, ids...)
-			}
+			ids = append(ids, token...)
 		}
-		if !text {
-			return nil, nil, fmt.Errorf("the template lacks the text")
-		}
-		return before, after, nil
+		return nil, fmt.Errorf("the template lacks the text")
 	}
-	return nil, nil, fmt.Errorf("post-processor %s is not supported; supported are ByteLevel and TemplateProcessing", p.Type)
+	return nil, fmt.Errorf("post-processor %s is not supported; supported are ByteLevel and TemplateProcessing", p.Type)
 }

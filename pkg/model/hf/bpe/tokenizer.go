@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -22,8 +21,7 @@ type Tokenizer struct {
 	tokens      []string // the bytes of each id; of an added token its content
 	special     map[int32]bool
 	ids         map[string]int32 // by content, of added tokens and of the vocabulary
-	before      []int32          // the template
-	after       []int32
+	begin       []int32          // see Begin
 }
 
 // maxID bounds the ids of a tokenizer; the largest public vocabularies have 262,144.
@@ -62,7 +60,7 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	if t.splitter, t.prefixSpace, err = f.PreTokenizer.splitterOf(); err != nil {
 		return nil, err
 	}
-	if t.before, t.after, err = f.PostProcessor.template(); err != nil {
+	if t.begin, err = f.PostProcessor.begin(); err != nil {
 		return nil, err
 	}
 	if t.merger, err = newMerger(m.Vocab, m.Merges, m.IgnoreMerges); err != nil {
@@ -73,6 +71,7 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 			return nil, err
 		}
 	}
+	var raw, normalized []addedToken
 	for _, a := range f.AddedTokens {
 		if a.Content == "" {
 			continue
@@ -84,12 +83,13 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 		t.special[a.ID] = a.Special
 		if a.Normalized && t.nfc {
 			a.Content = norm.NFC.String(a.Content)
-			t.normalized.add(a)
+			normalized = append(normalized, a)
 		} else {
-			t.raw.add(a)
+			raw = append(raw, a)
 		}
 	}
-	for _, id := range slices.Concat(t.before, t.after) {
+	t.raw, t.normalized = newMatcher(raw), newMatcher(normalized)
+	for _, id := range t.begin {
 		if id < 0 || int(id) >= len(t.tokens) {
 			return nil, fmt.Errorf("the template's token %d is not in the vocabulary", id)
 		}
@@ -139,7 +139,7 @@ func newMerger(vocab map[string]int32, merges []merge, ignoreMerges bool) (*merg
 }
 
 // Encode returns the ids of text. Added tokens in it, such as <|im_end|>, become their
-// own ids. The template's tokens are not added; see [Tokenizer.Template].
+// own ids. The template's tokens are not added; see [Tokenizer.Begin].
 func (t *Tokenizer) Encode(text string) []int32 { return t.encode(text, 0, 0) }
 
 // EncodePlain is Encode, but special tokens in the text are encoded as plain text:
@@ -181,9 +181,9 @@ func (t *Tokenizer) encode(text string, lo, hi int) []int32 {
 	return out
 }
 
-// Template puts the tokens of the tokenizer's template, such as a begin token, around
-// ids.
-func (t *Tokenizer) Template(ids []int32) []int32 { return slices.Concat(t.before, ids, t.after) }
+// Begin returns the tokens that the tokenizer's template puts before a text, such as a begin
+// token. Those that it puts after one would end a prompt before its completion.
+func (t *Tokenizer) Begin() []int32 { return t.begin }
 
 // Decode returns the text of ids. With skipSpecial, special tokens are left out. Bytes
 // that are not UTF-8, as at the end of a cut completion, become U+FFFD; ids outside
@@ -270,64 +270,6 @@ func brokenPrefix(s string) int {
 		lo, hi = 0x80, 0xbf
 	}
 	return n
-}
-
-// matcher finds added tokens in a text: the leftmost, and the longest of those.
-type matcher struct {
-	byFirst [256][]addedToken // by the first byte, longest first
-}
-
-func (m *matcher) add(a addedToken) {
-	list := &m.byFirst[a.Content[0]]
-	*list = append(*list, a)
-	slices.SortStableFunc(*list, func(x, y addedToken) int { return len(y.Content) - len(x.Content) })
-}
-
-// each calls token for the added tokens in s, and text with the bounds of what is
-// between them. A special token that touches the bytes from lo to hi is text.
-func (m *matcher) each(s string, lo, hi int, token func(int32), text func(from, to int)) {
-	start := 0
-	for i := 0; i < len(s); i++ {
-		for _, a := range m.byFirst[s[i]] {
-			from, to := i, i+len(a.Content)
-			if a.Special && from < hi && lo < to || !strings.HasPrefix(s[i:], a.Content) {
-				continue
-			}
-			if a.SingleWord && (endsInWord(s[:from]) || startsWord(s[to:])) {
-				continue
-			}
-			if a.LStrip {
-				from = start + len(strings.TrimRightFunc(s[start:from], unicode.IsSpace))
-			}
-			if a.RStrip {
-				to = len(s) - len(strings.TrimLeftFunc(s[to:], unicode.IsSpace))
-			}
-			if start < from {
-				text(start, from)
-			}
-			token(a.ID)
-			start, i = to, to-1
-			break
-		}
-	}
-	if start < len(s) {
-		text(start, len(s))
-	}
-}
-
-func endsInWord(s string) bool {
-	r, _ := utf8.DecodeLastRuneInString(s)
-	return s != "" && wordRune(r)
-}
-
-func startsWord(s string) bool {
-	r, _ := utf8.DecodeRuneInString(s)
-	return s != "" && wordRune(r)
-}
-
-// wordRune is \w of Rust's regular expressions.
-func wordRune(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
 }
 
 // byteOf maps the characters by which byte-level BPE writes bytes to those bytes:

@@ -1,15 +1,17 @@
 // Package gguf reads GGUF files, versions 2 and 3: metadata and tensors, which it
 // dequantises to float32 (F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K,
-// Q6_K). A file may come from anyone: every length is checked against the file's size
-// before memory is allocated for it.
+// Q6_K). A file may come from anyone: every length is checked against the file's size and
+// a limit before memory is allocated for it, and arrays are decoded only when asked for.
 //
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 package gguf
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // File is a GGUF file that was read. Its tensors refer to the bytes it was read from.
@@ -41,11 +43,13 @@ const (
 	magic         = "GGUF"
 	maxDims       = 4
 	maxArrayDepth = 4
+	maxHeader     = 64 << 20 // bytes; those of public models have at most 20 MB
+	maxEntries    = 1 << 16  // of metadata, and tensors
 )
 
 // Parse reads a GGUF file. Metadata values are uint64 for unsigned integers, int64 for
-// signed ones, float64, bool, string, or []any of these. The error says at which
-// byte and in which key or tensor the file is wrong.
+// signed ones, float64, bool, string, or an [Array]. The error says at which byte and in
+// which key or tensor the file is wrong.
 func Parse(data []byte) (*File, error) {
 	f, err := parse(data)
 	if err != nil {
@@ -55,7 +59,7 @@ func Parse(data []byte) (*File, error) {
 }
 
 func parse(data []byte) (*File, error) {
-	r := &reader{data: data}
+	r := &reader{data: data[:min(len(data), maxHeader)], file: len(data)}
 	if string(r.take(4)) != magic {
 		return nil, fmt.Errorf("it does not begin with %q", magic)
 	}
@@ -65,6 +69,9 @@ func parse(data []byte) (*File, error) {
 	}
 	// A tensor takes at least 24 bytes of the file, a metadata entry 13.
 	tensors, entries := r.count(24), r.count(13)
+	if tensors > maxEntries || entries > maxEntries {
+		return nil, fmt.Errorf("it has %d tensors and %d metadata entries, the limit is %d", tensors, entries, maxEntries)
+	}
 	f := &File{Metadata: make(map[string]any, entries), Tensors: make(map[string]Tensor, tensors)}
 	for range entries {
 		key := r.string()
@@ -93,32 +100,45 @@ func parse(data []byte) (*File, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
+	f.Header = data[:r.at]
+	return f, f.locate(data, offsets)
+}
+
+// locate finds the data of the tensors, at offsets after the header. Two tensors must not overlap.
+func (f *File) locate(data []byte, offsets map[string]uint64) error {
 	alignment := uint64(32)
-	if v, ok := f.Metadata["general.alignment"].(uint64); ok {
-		if alignment = v; alignment == 0 || alignment&(alignment-1) != 0 || alignment > 1<<20 {
-			return nil, fmt.Errorf("alignment %d is not a power of two", alignment)
+	if v, ok := f.Metadata["general.alignment"]; ok {
+		if alignment, ok = v.(uint64); !ok || alignment == 0 || alignment&(alignment-1) != 0 || alignment > 1<<20 {
+			return fmt.Errorf("general.alignment is %v, want a power of two up to 1048576", v)
 		}
 	}
-	f.Header = data[:r.at]
-	start := (uint64(r.at) + alignment - 1) / alignment * alignment
-	for name, t := range f.Tensors {
+	start := (uint64(len(f.Header)) + alignment - 1) / alignment * alignment
+	names := slices.Clone(f.Names)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(offsets[a], offsets[b]) })
+	end, last := start, ""
+	for _, name := range names {
+		t := f.Tensors[name]
 		size, err := t.Type.bytes(t.Shape)
 		if err != nil {
-			return nil, fmt.Errorf("tensor %.80q: %w", name, err)
+			return fmt.Errorf("tensor %.80q: %w", name, err)
 		}
 		from := start + offsets[name]
-		if offsets[name] > uint64(len(data)) || from > uint64(len(data)) || uint64(size) > uint64(len(data))-from {
-			return nil, fmt.Errorf("tensor %.80q: its %d bytes at %d are beyond the end of the file, %d", name, size, from, len(data))
+		switch {
+		case offsets[name] > uint64(len(data)) || from > uint64(len(data)) || uint64(size) > uint64(len(data))-from:
+			return fmt.Errorf("tensor %.80q: its %d bytes at %d are beyond the end of the file, %d", name, size, from, len(data))
+		case from < end:
+			return fmt.Errorf("tensors %.80q and %.80q overlap at byte %d", last, name, from)
 		}
-		t.data = data[from : from+uint64(size)]
+		t.data, end, last = data[from:from+uint64(size)], from+uint64(size), name
 		f.Tensors[name] = t
 	}
-	return f, nil
+	return nil
 }
 
 // reader reads little-endian values. After the first error it returns zeros.
 type reader struct {
-	data []byte
+	data []byte // up to maxHeader bytes of the file
+	file int    // the file's size in bytes
 	at   int
 	err  error
 }
@@ -131,7 +151,7 @@ func (r *reader) fail(format string, args ...any) {
 
 func (r *reader) take(n uint64) []byte {
 	if r.err == nil && n > uint64(len(r.data)-r.at) {
-		r.fail("%d bytes are needed, %d are left", n, len(r.data)-r.at)
+		r.fail("%d bytes are needed, %s", n, r.left())
 	}
 	if r.err != nil {
 		return make([]byte, min(n, 8))
@@ -141,15 +161,22 @@ func (r *reader) take(n uint64) []byte {
 	return b
 }
 
+// left says how many bytes may still be read.
+func (r *reader) left() string {
+	if r.file > len(r.data) {
+		return fmt.Sprintf("%d are left of the %d MiB that metadata and list of tensors may take", len(r.data)-r.at, maxHeader>>20)
+	}
+	return fmt.Sprintf("%d are left", len(r.data)-r.at)
+}
+
 func (r *reader) uint32() uint32 { return binary.LittleEndian.Uint32(r.take(4)) }
 func (r *reader) uint64() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
 
 // count is a number of things that take at least size bytes each.
 func (r *reader) count(size uint64) int {
 	n := r.uint64()
-	if left := uint64(len(r.data) - r.at); r.err == nil && n > left/size {
-		r.fail("%d elements do not fit in the %d bytes left", n, left)
-		return 0
+	if r.err == nil && n > uint64(len(r.data)-r.at)/size {
+		r.fail("%d elements do not fit: %s", n, r.left())
 	}
 	if r.err != nil {
 		return 0
@@ -210,25 +237,36 @@ func (r *reader) value(kind uint32, depth int) any {
 	return u
 }
 
+// array passes over an array: its elements stay in the file.
 func (r *reader) array(depth int) any {
 	if depth >= maxArrayDepth {
 		r.fail("arrays are nested more than %d deep", maxArrayDepth)
 		return nil
 	}
-	kind := r.uint32()
+	a := Array{kind: r.uint32()}
 	size := uint64(8) // of a string's or an array's length
-	if kind < uint32(len(scalarSizes)) && scalarSizes[kind] > 0 {
-		size = scalarSizes[kind]
+	if a.kind < uint32(len(scalarSizes)) && scalarSizes[a.kind] > 0 {
+		size = scalarSizes[a.kind]
 	}
-	n := r.count(size)
-	out := make([]any, 0, n)
-	for range n {
-		out = append(out, r.value(kind, depth+1))
-		if r.err != nil {
-			return nil
+	a.Len = r.count(size)
+	from := r.at
+	switch a.kind {
+	case typeString:
+		for i := 0; i < a.Len && r.err == nil; i++ {
+			r.take(r.uint64())
 		}
+	case typeArray:
+		for i := 0; i < a.Len && r.err == nil; i++ {
+			r.array(depth + 1)
+		}
+	default:
+		if a.kind >= uint32(len(scalarSizes)) {
+			r.fail("unknown value type %d", a.kind)
+		}
+		r.take(uint64(a.Len) * size)
 	}
-	return out
+	a.data = r.data[from:r.at]
+	return a
 }
 
 func (r *reader) tensor() (t Tensor, offset uint64) {

@@ -1,0 +1,278 @@
+package hf
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"grpo/internal/regular"
+	"grpo/pkg/model/hf/bpe"
+	"grpo/pkg/model/hf/gguf"
+)
+
+func openGGUF(path string) (*Checkpoint, error) {
+	data, unmap, err := mapFile(path, regular.Named)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newGGUF(data)
+	if err != nil {
+		unmap()
+		return nil, err
+	}
+	c.close = unmap
+	return c, nil
+}
+
+func newGGUF(data []byte) (*Checkpoint, error) {
+	f, err := gguf.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	c, err := ofGGUF(f)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string][]int{}
+	for name, t := range f.Tensors {
+		found[name] = t.Shape
+	}
+	names, _ := c.Config.Shapes()
+	for _, name := range names {
+		if t, ok := f.Tensors[ggufName(name)]; ok {
+			found[name] = t.Shape
+			delete(found, ggufName(name))
+		}
+	}
+	return c, c.Config.checkShapes(found)
+}
+
+// ofGGUF reads the configuration and the tokenizer.
+func ofGGUF(f *gguf.File) (*Checkpoint, error) {
+	config, err := configOfGGUF(f)
+	if err != nil {
+		return nil, err
+	}
+	d, err := ggufTokenizer(f)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{Config: config, ChatTemplate: d.template, files: func() (Folder, error) { return folderOfGGUF(d, config) }}
+	c.read = func(name string, shape []int, out []float32) error { return readGGUF(f, config, name, shape, out) }
+	c.Tokenizer, c.TokenizerSum, err = shared(f.Header, d.tokenizer)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.fits(); err != nil {
+		return nil, err
+	}
+	beginFrom := addBeginKey
+	if d.addByDefault {
+		beginFrom = "its pre-tokenizer, " + d.pre
+		c.TokenizerSum += "+begin" // earlier revisions put no begin token before a text of such a model
+	}
+	for i, id := range d.ends {
+		if id >= 0 {
+			config.addEnd(id, endKeys[i])
+		}
+	}
+	config.Pad = d.pad
+	text := func(id int32) string { return c.Tokenizer.Decode([]int32{id}, false) }
+	c.Begin, c.End = text(d.begin), text(d.ends[0])
+	return c, c.special(d.ends[0], endKeys[0], beginFrom)
+}
+
+// readGGUF reads a tensor by its Hugging Face name.
+func readGGUF(f *gguf.File, c *Config, name string, shape []int, out []float32) error {
+	t, ok := f.Tensors[ggufName(name)]
+	if !ok {
+		return fmt.Errorf("the file has no tensor %s", ggufName(name))
+	}
+	if !slices.Equal(t.Shape, shape) {
+		return fmt.Errorf("the shape of %s is %v, want %v", ggufName(name), t.Shape, shape)
+	}
+	t.Float32(out)
+	if permuted(c.Arch, name) {
+		unpermute(out, shape[0], len(out)/shape[0], c.HeadDim)
+	}
+	return nil
+}
+
+// Keys of the metadata. A completion ends at the tokens of endKeys: the end of a text, of a turn and of a
+// message to a tool.
+var endKeys = [3]string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}
+
+const addBeginKey = "tokenizer.ggml.add_bos_token"
+
+// tokenizerData is what a GGUF file says of its tokenizer. Tokens are -1 where it says nothing.
+type tokenizerData struct {
+	pre          string // name of the pre-tokenizer
+	tokens       []string
+	types        []int64
+	merges       []string
+	begin, pad   int32
+	ends         [3]int32 // of endKeys
+	addBegin     bool     // before every text
+	addByDefault bool     // addBegin is the pre-tokenizer's default
+	template     string
+}
+
+func ggufTokenizer(f *gguf.File) (d tokenizerData, err error) {
+	m := metadata{f: f}
+	if kind := get(&m, "tokenizer.ggml.model", ""); m.err == nil && kind != "gpt2" {
+		return d, fmt.Errorf("read GGUF: tokenizer %.40q is not supported; supported is byte-level BPE (gpt2)", kind)
+	}
+	d.tokens = array(&m, "tokenizer.ggml.tokens", gguf.Array.Strings)
+	d.types = array(&m, "tokenizer.ggml.token_type", gguf.Array.Ints)
+	d.merges = array(&m, "tokenizer.ggml.merges", gguf.Array.Strings)
+	d.pre = get(&m, "tokenizer.ggml.pre", "")
+	d.template = get(&m, "tokenizer.chat_template", "")
+	token := func(key string) int32 {
+		id := m.integer(key, -1)
+		if id < -1 || id >= len(d.tokens) || id < 0 && f.Metadata[key] != nil {
+			m.fail("%s is %v, and there are %d tokens", key, f.Metadata[key], len(d.tokens))
+			return -1
+		}
+		return int32(id)
+	}
+	d.begin, d.pad = token("tokenizer.ggml.bos_token_id"), token("tokenizer.ggml.padding_token_id")
+	for i, key := range endKeys {
+		d.ends[i] = token(key)
+	}
+	byDefault := d.begin >= 0 && d.pre == "llama-bpe" // as in llama.cpp; its converter omits the key for Llama 3
+	d.addBegin = get(&m, addBeginKey, byDefault)
+	d.addByDefault = byDefault && f.Metadata[addBeginKey] == nil
+	if d.addBegin && d.begin < 0 {
+		m.fail("%s is true, but there is no tokenizer.ggml.bos_token_id", addBeginKey)
+	}
+	return d, m.err
+}
+
+// tokenizer makes the tokenizer. The name of its pre-tokenizer selects a pattern; an unknown name is an error.
+func (d tokenizerData) tokenizer() (*bpe.Tokenizer, error) {
+	t, err := bpe.FromGGUF(d.pre, d.tokens, d.types, d.merges)
+	if err != nil {
+		return nil, fmt.Errorf("read GGUF: %w", err)
+	}
+	if d.addBegin {
+		t.SetBegin(d.begin)
+	}
+	return t, nil
+}
+
+// metadata reads the values of a file, and keeps the first error.
+type metadata struct {
+	f   *gguf.File
+	err error
+}
+
+func (m *metadata) fail(format string, args ...any) {
+	if m.err == nil {
+		m.err = fmt.Errorf("read GGUF: "+format, args...)
+	}
+}
+
+// get is the value of a key; without the key it is fallback. A value of another type is an error.
+func get[T any](m *metadata, key string, fallback T) T {
+	v, ok := m.f.Metadata[key]
+	if !ok {
+		return fallback
+	}
+	x, ok := v.(T)
+	if !ok {
+		m.fail("%s is of type %T, want %T", key, v, fallback)
+	}
+	return x
+}
+
+// array is the elements of an array; nil without the key.
+func array[T any](m *metadata, key string, elements func(gguf.Array) ([]T, error)) []T {
+	if m.f.Metadata[key] == nil {
+		return nil
+	}
+	out, err := elements(get(m, key, gguf.Array{}))
+	if err != nil {
+		m.fail("%s: %w", key, err)
+	}
+	return out
+}
+
+// number is a number of any type; without the key it is fallback, and NaN as fallback makes that an error.
+func (m *metadata) number(key string, fallback float64) float64 {
+	switch v := m.f.Metadata[key].(type) {
+	case uint64:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	case nil:
+		if math.IsNaN(fallback) {
+			m.fail("no metadata %s", key)
+		}
+		return fallback
+	default:
+		m.fail("%s is of type %T, want a number", key, v)
+		return fallback
+	}
+}
+
+// integer is [metadata.number] without a fraction.
+func (m *metadata) integer(key string, fallback float64) int {
+	x := m.number(key, fallback)
+	if m.err == nil && (x != math.Trunc(x) || math.Abs(x) > 1<<53) {
+		m.fail("%s is %v, want an integer", key, x)
+	}
+	if m.err != nil {
+		return 0
+	}
+	return int(x)
+}
+
+// configOfGGUF reads the metadata of a GGUF file.
+func configOfGGUF(f *gguf.File) (*Config, error) {
+	m := &metadata{f: f}
+	name := get(m, "general.architecture", "")
+	if m.err != nil {
+		return nil, m.err
+	}
+	arch, err := archOf(name)
+	if err != nil {
+		return nil, err
+	}
+	need := math.NaN()
+	c := &Config{
+		Arch: arch, Hidden: m.integer(name+".embedding_length", need), FFN: m.integer(name+".feed_forward_length", need),
+		Layers: m.integer(name+".block_count", need), Heads: m.integer(name+".attention.head_count", need),
+		Context: m.integer(name+".context_length", need), RopeTheta: m.number(name+".rope.freq_base", 10000),
+		NormEps: m.number(name+".attention.layer_norm_rms_epsilon", need), QKVBias: arch == "qwen2", QKNorm: arch == "qwen3",
+		Pad: -1,
+	}
+	c.KVHeads = m.integer(name+".attention.head_count_kv", float64(c.Heads))
+	c.HeadDim = m.integer(name+".attention.key_length", math.Trunc(float64(c.Hidden)/math.Max(1, float64(c.Heads))))
+	if kind := get(m, name+".rope.scaling.type", ""); kind != "" && kind != "none" {
+		m.fail("rope scaling %.40q is not supported", kind)
+	}
+	if m.err != nil {
+		return nil, m.err
+	}
+	if embedding, ok := f.Tensors["token_embd.weight"]; ok {
+		c.Vocab = embedding.Shape[0]
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if t, ok := f.Tensors["rope_freqs.weight"]; ok { // Llama 3's scaling
+		if n := t.Size(); n != c.HeadDim/2 {
+			return nil, fmt.Errorf("read GGUF: rope_freqs.weight has %d factors, want %d", n, c.HeadDim/2)
+		}
+		c.Factors = make([]float32, t.Size())
+		t.Float32(c.Factors)
+		if c.Rope = c.llama3Factors(); c.Rope != nil {
+			c.Factors = nil
+		}
+	}
+	_, head := f.Tensors["output.weight"]
+	c.Tied = !head
+	return c, c.check()
+}

@@ -1,0 +1,71 @@
+package hf
+
+import (
+	"fmt"
+	"slices"
+
+	"grpo/pkg/model"
+)
+
+// endNames are names of tokens that end a turn or a text. Where a vocabulary has them as special
+// tokens they end a completion whatever the other files say, as in llama.cpp: converters and
+// fine-tuning often leave only one of several in the configuration.
+var endNames = []string{
+	"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<EOT>", "_<EOT>",
+	"<｜end▁of▁sentence｜>", "<end_of_utterance>",
+}
+
+// addEnd adds an end token, unless it is one already.
+func (c *Config) addEnd(id int32, from string) {
+	if !slices.Contains(c.End, id) {
+		c.End, c.endFrom = append(c.End, id), append(c.endFrom, from)
+	}
+}
+
+// special resolves the special tokens of an open checkpoint. eos is the end token of its tokenizer,
+// named by eosFrom; negative if it names none: then the only one that the other files name follows answers. beginFrom names what puts the begin tokens before a text.
+func (c *Checkpoint) special(eos int32, eosFrom, beginFrom string) error {
+	if eos >= 0 {
+		c.Config.addEnd(eos, eosFrom)
+	}
+	if eos < 0 && len(c.Config.End) == 1 {
+		eos, eosFrom = c.Config.End[0], c.Config.endFrom[0]
+	}
+	for _, name := range endNames {
+		if id, ok := c.Tokenizer.ID(name); ok && c.Tokenizer.Special(id) {
+			c.Config.addEnd(id, "its name")
+		}
+	}
+	if err := c.Config.check(); err != nil {
+		return err
+	}
+	token := func(id int32, from string) model.SpecialToken {
+		return model.SpecialToken{ID: int(id), Text: c.Tokenizer.Decode([]int32{id}, false), From: from}
+	}
+	for _, id := range c.Tokenizer.Begin() {
+		c.Special.Begin = append(c.Special.Begin, token(id, beginFrom))
+	}
+	for i, id := range c.Config.End {
+		c.Special.End = append(c.Special.End, token(id, c.Config.endFrom[i]))
+	}
+	switch {
+	case eos >= 0:
+		answer := token(eos, eosFrom)
+		c.Special.Answer = &answer
+	case len(c.Config.End) == 1:
+		c.Special.Answer = &c.Special.End[0]
+	}
+	return nil
+}
+
+// tokenOf is the id of a token that a file of a folder names; negative for an empty name.
+func (c *Checkpoint) tokenOf(name tokenText, file, key string) (int32, error) {
+	if name == "" {
+		return -1, nil
+	}
+	id, ok := c.Tokenizer.ID(string(name))
+	if !ok {
+		return -1, fmt.Errorf("read %s: %s is %.40q, which is no token of tokenizer.json", file, key, string(name))
+	}
+	return id, nil
+}
