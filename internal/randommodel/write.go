@@ -63,15 +63,24 @@ func Write(dir string, config map[string]any, dtype string, fill func(k int, nam
 	return file.Close()
 }
 
-func tokenizer() map[string]any {
-	vocab := map[string]int{}
+// TokenNames are the tokens by their ids, as tokenizer.json and GGUF files write them.
+func TokenNames() []string {
+	names := make([]string, 256)
 	next := rune(0x100)
-	for b := range 256 { // byte-level BPE's alphabet
+	for b := range names { // byte-level BPE's alphabet
 		r := rune(b)
 		if !('!' <= r && r <= '~' || 0xa1 <= r && r <= 0xac || 0xae <= r) {
 			r, next = next, next+1
 		}
-		vocab[string(r)] = b
+		names[b] = string(r)
+	}
+	return append(names, "<|start|>", "<|end|>")
+}
+
+func tokenizer() map[string]any {
+	vocab := map[string]int{}
+	for id, name := range TokenNames()[:256] {
+		vocab[name] = id
 	}
 	special := func(id int, content string) map[string]any {
 		return map[string]any{"id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false,

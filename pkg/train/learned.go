@@ -113,7 +113,7 @@ func (e *pairEncoder) sequence(prompt []int, c reward.Completion) (ids, completi
 			return nil, nil, err
 		}
 	}
-	if completion, err = e.completion(c.Completion, !c.Ended); err != nil {
+	if completion, err = e.completion(c.Prompt, c.Completion, !c.Ended); err != nil {
 		return nil, nil, err
 	}
 	switch n := len(prompt) + len(completion); {

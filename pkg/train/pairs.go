@@ -52,6 +52,9 @@ func readPairs(path, key string, m config.Model, skipBad bool) (out []pairTokens
 			out = append(out, tokens)
 			continue
 		}
+		if errors.Is(bad, model.ErrNoAnswerEnd) {
+			return nil, report, config.Invalid(fmt.Errorf("encode pairs for %s (model.init): %w", m.Init, bad))
+		}
 		bad = fmt.Errorf("line %d: %w", p.Line, bad)
 		if !skipBad {
 			return nil, report, config.Invalid(fmt.Errorf("read pairs: %s: %w (fix the line, or count and skip such lines "+
@@ -140,10 +143,10 @@ func (e *pairEncoder) encodeText(p preference.Pair, out *pairTokens) error {
 	if out.prompt, err = e.prompt(p.Prompt.Plain); err != nil {
 		return err
 	}
-	if out.chosen, err = e.completion(p.Chosen.Plain, p.ChosenTruncated); err != nil {
+	if out.chosen, err = e.completion(p.Prompt.Plain, p.Chosen.Plain, p.ChosenTruncated); err != nil {
 		return err
 	}
-	out.rejected, err = e.completion(p.Rejected.Plain, p.RejectedTruncated)
+	out.rejected, err = e.completion(p.Prompt.Plain, p.Rejected.Plain, p.RejectedTruncated)
 	return err
 }
 
@@ -155,8 +158,9 @@ func (e *pairEncoder) prompt(text string) ([]int, error) {
 	return model.EncodeRaw(e.tok, text), nil
 }
 
-// completion is the tokens of a completion of text.
-func (e *pairEncoder) completion(text string, truncated bool) ([]int, error) {
+// completion is the tokens of a completion of text. Its end is the one that the model samples: the chat
+// template's where the prompt opens the assistant's turn, otherwise the tokenizer's.
+func (e *pairEncoder) completion(prompt, text string, truncated bool) ([]int, error) {
 	if err := e.knows(text); err != nil {
 		return nil, err
 	}
@@ -164,7 +168,11 @@ func (e *pairEncoder) completion(text string, truncated bool) ([]int, error) {
 	if truncated {
 		return ids, nil
 	}
-	end, err := e.tok.Special().AnswerEnd()
+	special := e.tok.Special()
+	if e.chat != nil && e.chat.Opens(prompt) {
+		special = e.chat.Special()
+	}
+	end, err := special.AnswerEnd()
 	return append(ids, end), err
 }
 

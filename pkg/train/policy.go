@@ -290,7 +290,8 @@ func openRewardModel(path string, on *kernel.Pool) (*pairEncoder, valuer, error)
 		return nil, nil, fmt.Errorf("open reward model %s: %w", path, err)
 	}
 	m, err := decoder.OpenRewardModel(path, on)
-	return &pairEncoder{tok: d.Tokenizer, context: d.Size.Context}, m, err
+	chat, _ := d.Chat() // nil without a template
+	return &pairEncoder{tok: d.Tokenizer, chat: chat, context: d.Size.Context}, m, err
 }
 
 // loadError wraps an error of loading weights. A missing file is a mistake in the configuration.

@@ -98,7 +98,8 @@ func (in inputs) differ(now inputs) []string {
 	for _, i := range []struct{ then, now, what string }{
 		{in.Problems, now.Problems, "the problems or the prompts (data.*)"},
 		{in.Init, now.Init, "the initial weights (model.init)"},
-		{in.Network, now.Network, "the network's settings, its tokenizer or its end tokens, of which later versions know more: see grpo data show (model.init)"},
+		{in.Network, now.Network, "the network's settings, its end tokens or its tokenizer (model.init; newer versions of grpo know " +
+			"more end tokens: \"grpo data show\" lists them)"},
 		{in.Teacher, now.Teacher, "the teacher's weights (algorithm.teacher)"},
 		{in.TeacherNetwork, now.TeacherNetwork, "the teacher's settings or tokenizer (algorithm.teacher)"},
 		{in.Fields, now.Fields, "the other fields of the problems (data.*)"},

@@ -17,6 +17,7 @@ type Chat struct {
 	of       *Description
 	template *hf.ChatTemplate
 	special  func() model.SpecialTokens // see Special
+	opening  func() string              // see Opens
 }
 
 // Chat is the checkpoint's chat template, compiled.
@@ -31,7 +32,7 @@ func (d *Description) compile() (*Chat, error) {
 		return nil, err
 	}
 	c := &Chat{of: d, template: template}
-	c.special = sync.OnceValue(c.findSpecial)
+	c.special, c.opening = sync.OnceValue(c.findSpecial), sync.OnceValue(c.findOpening)
 	return c, nil
 }
 
@@ -61,6 +62,28 @@ func (c *Chat) findSpecial() model.SpecialTokens {
 		}
 	}
 	return out
+}
+
+// Opens reports whether a text ends as the template begins the assistant's turn, so that its completion
+// is an answer of [Chat.Special].
+func (c *Chat) Opens(text string) bool {
+	return c.opening() != "" && strings.HasSuffix(text, c.opening())
+}
+
+func (c *Chat) findOpening() string {
+	user := []hf.Message{{Role: "user", Content: "?"}}
+	turn, err := c.render(user, false)
+	if err != nil {
+		return ""
+	}
+	open, err := c.render(user, true)
+	if err != nil {
+		return ""
+	}
+	if opening, ok := strings.CutPrefix(open, turn); ok {
+		return opening
+	}
+	return ""
 }
 
 // check returns an error if a message contains a special token, which could end a turn.
