@@ -1,0 +1,227 @@
+package hf_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/internal/decodertest"
+	"grpo/internal/randommodel"
+	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
+)
+
+// summary is "id from; id from" of begin tokens, of end tokens and of the token after an answer.
+func summary(s model.SpecialTokens) string {
+	list := func(tokens []model.SpecialToken) string {
+		var out []string
+		for _, x := range tokens {
+			data, _ := json.Marshal(x.ID)
+			out = append(out, string(data)+" "+x.From)
+		}
+		return strings.Join(out, "; ")
+	}
+	answer := []model.SpecialToken{}
+	if s.Answer != nil {
+		answer = append(answer, *s.Answer)
+	}
+	return list(s.Begin) + " | " + list(s.End) + " | " + list(answer)
+}
+
+func special(t *testing.T, path string) model.SpecialTokens {
+	t.Helper()
+	c, err := hf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ids := []int32{}
+	for _, x := range c.Special.End {
+		ids = append(ids, int32(x.ID))
+	}
+	if !slices.Equal(ids, append([]int32{}, c.Config.End...)) {
+		t.Errorf("the configuration has the end tokens %v, the tokenizer %v", c.Config.End, ids)
+	}
+	return c.Special
+}
+
+// The tokens are A (256) and B (257), by their names.
+func folderWith(t *testing.T, a, b string, files map[string]string, config map[string]any) string {
+	t.Helper()
+	dir := decodertest.Folder(t)
+	read := func(name string) string {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	var c map[string]any
+	if err := json.Unmarshal([]byte(read("config.json")), &c); err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range config {
+		c[k] = v
+	}
+	data, _ := json.Marshal(c)
+	all := map[string]string{"config.json": string(data), "tokenizer_config.json": "{}", "tokenizer.json": read("tokenizer.json")}
+	for name, text := range files {
+		all[name] = text
+	}
+	tokens := strings.NewReplacer(`\u003c|start|\u003e`, a, `\u003c|end|\u003e`, b)
+	all["tokenizer.json"] = tokens.Replace(all["tokenizer.json"])
+	for name, text := range all {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestSpecialOfFolder(t *testing.T) {
+	const processor = `"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"A"}},{"Sequence":{}},` +
+		`{"SpecialToken":{"id":"B"}}],"special_tokens":{"A":{"ids":[256]},"B":{"ids":[257]}}},"added_tokens"`
+	tests := []struct {
+		name, a, b string
+		config     any // eos_token_id
+		files      map[string]string
+		want       string
+	}{
+		{"config", "<a>", "<b>", 257, nil, " | 257 config.json | 257 config.json"},
+		{"generation and config", "<a>", "<b>", 257, map[string]string{"generation_config.json": `{"eos_token_id":256}`},
+			" | 256 generation_config.json; 257 config.json | "},
+		{"the tokenizer's", "<a>", "<b>", 256, map[string]string{"tokenizer_config.json": `{"eos_token":{"content":"<b>"}}`},
+			" | 256 config.json; 257 tokenizer_config.json | 257 tokenizer_config.json"},
+		{"of several the tokenizer's", "<a>", "<b>", []int{256, 257}, map[string]string{"tokenizer_config.json": `{"eos_token":"<b>"}`},
+			" | 256 config.json; 257 config.json | 257 tokenizer_config.json"},
+		{"several", "<a>", "<b>", []int{256, 257}, nil, " | 256 config.json; 257 config.json | "},
+		{"an older file", "<a>", "<b>", nil, map[string]string{"special_tokens_map.json": `{"eos_token":"<b>"}`},
+			" | 257 special_tokens_map.json | 257 special_tokens_map.json"},
+		{"an older file without effect", "<a>", "<b>", nil, map[string]string{"special_tokens_map.json": `{"eos_token":"<b>"}`,
+			"tokenizer_config.json": `{"added_tokens_decoder":{}}`}, " |  | "},
+		{"a name", "<|im_end|>", "<|endoftext|>", 257, nil, " | 257 config.json; 256 its name | 257 config.json"},
+		{"a name only", "<|eot_id|>", "<b>", nil, nil, " | 256 its name | 256 its name"},
+		{"null", "<a>", "<b>", nil, nil, " |  | "},
+		{"an empty list", "<a>", "<b>", []int{}, nil, " |  | "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := folderWith(t, tt.a, tt.b, tt.files, map[string]any{"eos_token_id": tt.config})
+			if got := summary(special(t, dir)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+	// A token after the text would end a prompt.
+	dir := folderWith(t, "<a>", "<b>", nil, nil)
+	data, _ := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
+	changed := strings.Replace(string(data), `"added_tokens"`, processor, 1)
+	if err := os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := summary(special(t, dir)); got != "256 tokenizer.json | 257 config.json | 257 config.json" {
+		t.Error(got)
+	}
+	// A name that the tokenizer lacks.
+	dir = folderWith(t, "<a>", "<b>", map[string]string{"tokenizer_config.json": `{"eos_token":"<c>"}`}, nil)
+	if _, err := hf.Open(dir); err == nil || !strings.Contains(err.Error(), "eos_token") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// metadata names the tokens 256 and 257.
+func metadata(a, b string, more map[string]any) map[string]any {
+	out := map[string]any{"tokenizer.ggml.tokens": append(randommodel.TokenNames()[:256], a, b)}
+	for k, v := range more {
+		out["tokenizer.ggml."+k] = v
+	}
+	return out
+}
+
+func TestSpecialOfGGUF(t *testing.T) {
+	type keys = map[string]any
+	tests := []struct {
+		name, a, b string
+		keys       keys
+		want       string
+	}{
+		{"the end of a text", "<a>", "<b>", nil, " | 257 eos | 257 eos"},
+		{"and of a turn", "<a>", "<b>", keys{"eot_token_id": uint32(256)}, " | 257 eos; 256 eot | 257 eos"},
+		{"and of a message", "<a>", "<b>", keys{"eom_token_id": int32(256)}, " | 257 eos; 256 eom | 257 eos"},
+		{"of a turn only", "<a>", "<b>", keys{"eos_token_id": nil, "eot_token_id": uint32(256)}, " | 256 eot | 256 eot"},
+		{"a name", "<|im_end|>", "<|endoftext|>", nil, " | 257 eos; 256 its name | 257 eos"},
+		{"none", "<a>", "<b>", keys{"eos_token_id": nil}, " |  | "},
+		{"a begin token", "<a>", "<b>", keys{"bos_token_id": uint32(256), "add_bos_token": true}, "256 tokenizer.ggml.add_bos_token | 257 eos | 257 eos"},
+		{"not before a text", "<a>", "<b>", keys{"bos_token_id": uint32(256)}, " | 257 eos | 257 eos"},
+		{"by default", "<a>", "<b>", keys{"bos_token_id": uint32(256), "pre": "llama-bpe"}, "256 its pre-tokenizer, llama-bpe | 257 eos | 257 eos"},
+		{"by default, but not here", "<a>", "<b>", keys{"bos_token_id": uint32(256), "pre": "llama-bpe", "add_bos_token": false}, " | 257 eos | 257 eos"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := decodertest.GGUF(t, metadata(tt.a, tt.b, tt.keys))
+			got := special(t, path)
+			short := strings.NewReplacer("tokenizer.ggml.eos_token_id", "eos", "tokenizer.ggml.eot_token_id", "eot", "tokenizer.ggml.eom_token_id", "eom")
+			if got := short.Replace(summary(got)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+			// The folder made of it has the same tokens.
+			_, folder, _ := written(t, path, "F32")
+			a, b := tokensOf(got), tokensOf(folder.Special)
+			if !slices.EqualFunc(a, b, func(x, y []int) bool { return slices.Equal(x, y) }) {
+				t.Errorf("%v became %v", a, b)
+			}
+		})
+	}
+}
+
+func tokensOf(s model.SpecialTokens) [][]int {
+	ids := func(tokens ...model.SpecialToken) (out []int) {
+		for _, x := range tokens {
+			out = append(out, x.ID)
+		}
+		return out
+	}
+	out := [][]int{ids(s.Begin...), ids(s.End...), nil}
+	if s.Answer != nil {
+		out[2] = ids(*s.Answer)
+	}
+	return out
+}
+
+func TestMetadataErrors(t *testing.T) {
+	for key, v := range map[string]any{
+		"tokenizer.ggml.eos_token_id": uint32(1 << 31), "tokenizer.ggml.eot_token_id": "<b>", "tokenizer.ggml.eom_token_id": int32(-1),
+		"tokenizer.ggml.bos_token_id": uint32(258), "tokenizer.ggml.padding_token_id": uint32(258), "tokenizer.ggml.add_bos_token": true,
+		"tokenizer.ggml.tokens": []int32{1}, "tokenizer.ggml.token_type": []string{"a"}, "tokenizer.ggml.model": uint32(1),
+		"tokenizer.chat_template": uint32(1), "general.architecture": uint32(1), "general.alignment": "32",
+		"llama.rope.freq_base": "10000", "llama.attention.head_count_kv": []int32{4}, "llama.block_count": float32(1.5),
+		"llama.rope.scaling.type": uint32(1), "llama.attention.layer_norm_rms_epsilon": 1e308, "llama.context_length": nil,
+	} {
+		t.Run(key, func(t *testing.T) {
+			name := key[strings.LastIndex(key, ".")+1:]
+			if name == "layer_norm_rms_epsilon" {
+				name = "rms_norm_eps"
+			}
+			c, err := hf.Open(decodertest.GGUF(t, map[string]any{key: v}))
+			if err == nil {
+				c.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	same := metadata("<a>", "<a>", nil)
+	if _, err := hf.Open(decodertest.GGUF(t, same)); err == nil || !strings.Contains(err.Error(), "256 and 257") {
+		t.Errorf("two equal tokens: error %v", err)
+	}
+	empty := metadata("", "", map[string]any{"eos_token_id": nil})
+	c, err := hf.Open(decodertest.GGUF(t, empty))
+	if err != nil {
+		t.Fatalf("two unused tokens without a text: %v", err)
+	}
+	c.Close()
+}
