@@ -98,8 +98,8 @@ func (in inputs) differ(now inputs) []string {
 	for _, i := range []struct{ then, now, what string }{
 		{in.Problems, now.Problems, "the problems or the prompts (data.*)"},
 		{in.Init, now.Init, "the initial weights (model.init)"},
-		{in.Network, now.Network, "the network's settings, its end tokens or its tokenizer (model.init; newer versions of grpo know " +
-			"more end tokens: \"grpo data show\" lists them)"},
+		{in.Network, now.Network, "the network's settings, its end tokens (newer versions know more of them: see " +
+			"\"grpo data show\") or its tokenizer (model.init)"},
 		{in.Teacher, now.Teacher, "the teacher's weights (algorithm.teacher)"},
 		{in.TeacherNetwork, now.TeacherNetwork, "the teacher's settings or tokenizer (algorithm.teacher)"},
 		{in.Fields, now.Fields, "the other fields of the problems (data.*)"},

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
 )
 
 // withTemplate is a tiny checkpoint with another chat template.
@@ -57,6 +59,43 @@ func TestChatFrame(t *testing.T) {
 				t.Errorf("%+v, %v; want %+v, %q", got, err, tt.want, tt.says)
 			}
 		})
+	}
+}
+
+// An answer of a chat ends as the template says, one of a text as the tokenizer says.
+func TestChatSpecial(t *testing.T) {
+	const start, end = decodertest.Vocab - 2, decodertest.Vocab - 1
+	const loop = "{% for m in messages %}[{{ m.role }}]{{ m.content }}"
+	for _, tt := range []struct {
+		template      string
+		begin, answer int
+		opens         string
+	}{
+		{"{{ bos_token }}" + loop + "!<|start|><|end|>{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}", start, start, "[assistant]"},
+		{loop + "{{ eos_token }}{% endfor %}", -1, end, ""},
+		{loop + "{% endfor %}", -1, end, ""},
+		{"{{ raise_exception('no') }}", -1, end, ""},
+	} {
+		d := withTemplate(t, tt.template)
+		d.Tokenizer.special.End = append(d.Tokenizer.special.End, model.SpecialToken{ID: start})
+		d.Tokenizer.end = append(d.Tokenizer.end, start)
+		c, err := d.Chat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := -1
+		for _, x := range c.Special().Begin {
+			begin = x.ID
+		}
+		if a := c.Special().Answer; a == nil || a.ID != tt.answer || begin != tt.begin {
+			t.Errorf("%s: begins with %d, an answer ends in %v", tt.template, begin, a)
+		}
+		if c.Opens("x"+tt.opens) != (tt.opens != "") || c.Opens("x") {
+			t.Errorf("%s: %q does not open a turn, or everything does", tt.template, tt.opens)
+		}
+		if ids, err := c.Answer([]hf.Message{{Role: "user", Content: "q"}}, "a", false); err == nil && ids[len(ids)-1] != tt.answer {
+			t.Errorf("%s: an answer is %v", tt.template, ids)
+		}
 	}
 }
 

@@ -1,10 +1,12 @@
 package gguf
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -100,6 +102,14 @@ func TestParseErrors(t *testing.T) {
 		{"too many tensors", "do not fit", change(func(b []byte) []byte { b[14] = 1; return b })},
 		{"too many entries", "do not fit", change(func(b []byte) []byte { b[22] = 1; return b })},
 		{"cut", "beyond the end", good[:len(good)-100]},
+		{"an array beyond the limit", "64 MiB", hugeArray()},
+		{"too many entries for a file", "the limit is", manyEntries(maxEntries + 1)},
+		{"overlapping tensors", "overlap", change(func(b []byte) []byte {
+			i := strings.Index(string(b), "t.Q6_K") + len("t.Q6_K") + 4 + 16 + 4
+			j := strings.Index(string(b), "t.Q5_K") + len("t.Q5_K") + 4 + 16 + 4
+			copy(b[i:i+8], b[j:j+8])
+			return b
+		})},
 		{"an unknown type", "not supported", change(func(b []byte) []byte {
 			i := strings.Index(string(b), "t.Q6_K") + len("t.Q6_K") + 4 + 16
 			b[i] = 200
@@ -112,6 +122,44 @@ func TestParseErrors(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tt.says)
 			}
 		})
+	}
+}
+
+// hugeArray has more bytes than metadata may take.
+func hugeArray() []byte {
+	b := append(manyEntries(0)[:16], 1, 0, 0, 0, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, 1)
+	b = append(b, "x\x09\x00\x00\x00\x00\x00\x00\x00"...)
+	b = binary.LittleEndian.AppendUint64(b, maxHeader)
+	out := make([]byte, len(b)+maxHeader) // zeros that nothing touches
+	copy(out, b)
+	return out
+}
+
+// manyEntries has n entries of a byte.
+func manyEntries(n int) []byte {
+	b := append([]byte("GGUF"), 3, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, 0)
+	b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	return append(b, make([]byte, 13*n)...)
+}
+
+// Arrays that nobody reads cost no memory.
+func TestUnreadArray(t *testing.T) {
+	b := append([]byte(nil), reference(t)...)
+	const n = 32 << 20
+	entry := binary.LittleEndian.AppendUint64(nil, 6)
+	entry = append(entry, "unread\x09\x00\x00\x00\x00\x00\x00\x00"...)
+	entry = append(binary.LittleEndian.AppendUint64(entry, n), make([]byte, n)...)
+	b[16]++ // one more entry
+	b = slices.Insert(b, 24, entry...)
+	allocated := testing.AllocsPerRun(1, func() {
+		if _, err := Parse(b); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocated > 1000 {
+		t.Errorf("%v allocations", allocated)
 	}
 }
 
