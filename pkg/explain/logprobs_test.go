@@ -8,6 +8,7 @@ import (
 
 	"grpo/internal/decodertest"
 	"grpo/internal/golden"
+	"grpo/internal/randommodel"
 	"grpo/pkg/model"
 	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/kernel"
@@ -119,7 +120,7 @@ func TestLogProbsForms(t *testing.T) {
 				t.Errorf("%+v, want tokens %v", r, want)
 			}
 			j := asJSON(t, r).(map[string]any)
-			if len(j) != 5 || j["completion_ids"] == nil || j["logprobs"] == nil || j["entropy"] == nil {
+			if len(j) != 7 || j["completion_ids"] == nil || j["logprobs"] == nil || j["entropy"] == nil {
 				t.Errorf("JSON %v", j)
 			}
 			var b strings.Builder
@@ -158,6 +159,26 @@ func TestLogProbsOfACheckpoint(t *testing.T) {
 	} {
 		_, err := LogProbs(p, tt.prompt, tt.completion)
 		wantError(t, err, tt.says)
+	}
+}
+
+// A model without an end token has log-probabilities.
+func TestLogProbsWithoutEnd(t *testing.T) {
+	pool := kernel.NewPool(1)
+	defer pool.Close()
+	tokens := append(randommodel.TokenNames()[:256], "<a>", "<b>")
+	file := decodertest.GGUF(t, map[string]any{"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.eos_token_id": nil})
+	p, err := decoder.Open(file, false, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := LogProbs(p, "a", "b")
+	if err != nil || len(got.LogProbs) != 1 || got.Appended || got.Special.Answer != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	var text strings.Builder
+	if err := got.WriteText(&text); err != nil || !strings.Contains(text.String(), "end of a completion  none") {
+		t.Errorf("%s, %v", text.String(), err)
 	}
 }
 
