@@ -110,9 +110,9 @@ func (r LogProbsResult) WriteText(w io.Writer) error {
 	p.table("ll", r.Special.Rows()...)
 	switch end := r.Special.Answer; {
 	case r.Appended:
-		p.paragraph("The completion got the end token %s.", end.Text)
+		p.paragraph("The completion got the end token %s.", tokenName(end.Text, true))
 	case end != nil:
-		p.paragraph("The completion has an end token only if its text does, such as %s.", end.Text)
+		p.paragraph("The completion has an end token only if its text does, such as %s.", tokenName(end.Text, true))
 	}
 	return p.writeTo(w)
 }
@@ -120,7 +120,7 @@ func (r LogProbsResult) WriteText(w io.Writer) error {
 // tokenName shows a special token by its name and another one quoted.
 func tokenName(text string, special bool) string {
 	if special {
-		return text
+		return textutil.Printable(text, 0)
 	}
 	return strconv.Quote(text)
 }

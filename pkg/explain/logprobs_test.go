@@ -162,23 +162,25 @@ func TestLogProbsOfACheckpoint(t *testing.T) {
 	}
 }
 
-// A model without an end token has log-probabilities.
+// A model without an end token has log-probabilities. Names of tokens can't write to the terminal.
 func TestLogProbsWithoutEnd(t *testing.T) {
 	pool := kernel.NewPool(1)
 	defer pool.Close()
-	tokens := append(randommodel.TokenNames()[:256], "<a>", "<b>")
-	file := decodertest.GGUF(t, map[string]any{"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.eos_token_id": nil})
-	p, err := decoder.Open(file, false, pool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := LogProbs(p, "a", "b")
-	if err != nil || len(got.LogProbs) != 1 || got.Appended || got.Special.Answer != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
-	var text strings.Builder
-	if err := got.WriteText(&text); err != nil || !strings.Contains(text.String(), "end of a completion  none") {
-		t.Errorf("%s, %v", text.String(), err)
+	tokens := append(randommodel.TokenNames()[:256], "<a>", "<\x1b>")
+	for end, says := range map[any]string{nil: "end of a completion  none", uint32(257): `end of a completion  <\x1b> (257`} {
+		file := decodertest.GGUF(t, map[string]any{"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.eos_token_id": end})
+		p, err := decoder.Open(file, false, pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := LogProbs(p, "a", "b<\x1b>")
+		if err != nil || len(got.LogProbs) != 2 || got.Appended || (got.Special.Answer == nil) != (end == nil) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		var text strings.Builder
+		if err := got.WriteText(&text); err != nil || !strings.Contains(text.String(), says) || strings.Contains(text.String(), "\x1b") {
+			t.Errorf("%q, %v", text.String(), err)
+		}
 	}
 }
 

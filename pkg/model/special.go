@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"grpo/internal/textutil"
 )
 
 // SpecialToken is a token that begins or ends a text, and where that is said.
@@ -54,7 +56,7 @@ func (s SpecialTokens) Rows() [][]string {
 	list := func(tokens ...SpecialToken) string {
 		var names []string
 		for _, t := range tokens {
-			names = append(names, fmt.Sprintf("%s (%d, from %s)", cmp.Or(t.Text, "no text"), t.ID, t.From))
+			names = append(names, fmt.Sprintf("%s (%d, from %s)", cmp.Or(textutil.Printable(t.Text, 0), "no text"), t.ID, t.From))
 		}
 		return cmp.Or(strings.Join(names, ", "), "none")
 	}

@@ -131,12 +131,18 @@ type ropeParams struct {
 // intOrList is a number or a list of numbers.
 type intOrList []int32
 
+const maxEnd = 256 // numbers of an intOrList
+
 func (l *intOrList) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
 	}
 	if len(data) > 0 && data[0] == '[' {
-		return json.Unmarshal(data, (*[]int32)(l))
+		err := json.Unmarshal(data, (*[]int32)(l))
+		if len(*l) > maxEnd {
+			return fmt.Errorf("a list of %d tokens; the limit is %d", len(*l), maxEnd)
+		}
+		return err
 	}
 	*l = make(intOrList, 1)
 	return json.Unmarshal(data, &(*l)[0])
