@@ -56,7 +56,8 @@ func (s SpecialTokens) Rows() [][]string {
 	list := func(tokens ...SpecialToken) string {
 		var names []string
 		for _, t := range tokens {
-			names = append(names, fmt.Sprintf("%s (%d, from %s)", cmp.Or(textutil.Printable(t.Text, 0), "no text"), t.ID, t.From))
+			name := cmp.Or(textutil.Printable(t.Text, 0), "no text")
+			names = append(names, fmt.Sprintf("%s (%d, from %s)", name, t.ID, t.From))
 		}
 		return cmp.Or(strings.Join(names, ", "), "none")
 	}
@@ -64,5 +65,9 @@ func (s SpecialTokens) Rows() [][]string {
 	if s.Answer != nil {
 		answer = append(answer, *s.Answer)
 	}
-	return [][]string{{"before a prompt", list(s.Begin...)}, {"end of a completion", list(s.End...)}, {"after an answer", list(answer...)}}
+	return [][]string{
+		{"before a prompt", list(s.Begin...)},
+		{"end of a completion", list(s.End...)},
+		{"after an answer", list(answer...)},
+	}
 }

@@ -60,7 +60,8 @@ type sftRow struct {
 
 // tokenize returns an example's tokens. If the prompt has no weight, it is the row's prompt,
 // which a batch may share; otherwise its tokens are predicted too, from the start token
-// on, or without one from the second token on, as in every language model. A completion that ended gets the token end.
+// on, or without one from the second token on, as in every language model. A completion that ended
+// gets the token end.
 func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, end int, promptWeight float64) sftRow {
 	ids := encodePrompts(tok, t, []gsm8k.Problem{{Question: e.Question}})[0]
 	first := len(ids)

@@ -57,7 +57,8 @@ func ofGGUF(f *gguf.File) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Config: config, ChatTemplate: d.template, files: func() (Folder, error) { return folderOfGGUF(d, config) }}
+	c := &Checkpoint{Config: config, ChatTemplate: d.template}
+	c.files = func() (Folder, error) { return folderOfGGUF(d, config) }
 	c.read = func(name string, shape []int, out []float32) error { return readGGUF(f, config, name, shape, out) }
 	c.Tokenizer, c.TokenizerSum, err = shared(f.Header, d.tokenizer)
 	if err != nil {

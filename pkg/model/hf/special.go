@@ -11,8 +11,8 @@ import (
 // tokens they end a completion whatever the other files say, as in llama.cpp: converters and
 // fine-tuning often leave only one of several in the configuration.
 var endNames = []string{
-	"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<EOT>", "_<EOT>",
-	"<｜end▁of▁sentence｜>", "<end_of_utterance>",
+	"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
+	"</s>", "<EOT>", "_<EOT>", "<｜end▁of▁sentence｜>", "<end_of_utterance>",
 }
 
 // addEnd adds an end token, unless it is one already.
@@ -23,7 +23,8 @@ func (c *Config) addEnd(id int32, from string) {
 }
 
 // special resolves the special tokens of an open checkpoint. eos is the end token of its tokenizer,
-// named by eosFrom; negative if it names none: then the only one that the other files name follows answers. beginFrom names what puts the begin tokens before a text.
+// named by eosFrom; negative if it names none: then the only one that the other files name follows
+// answers. beginFrom names what puts the begin tokens before a text.
 func (c *Checkpoint) special(eos int32, eosFrom, beginFrom string) error {
 	if eos >= 0 {
 		c.Config.addEnd(eos, eosFrom)
