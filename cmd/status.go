@@ -74,6 +74,7 @@ func runStatus(ctx context.Context, s *State, o *statusOptions) error {
 		}
 	}
 	return orStopped(ctx, func() error {
+		st.Advise(s.available())
 		if o.json {
 			return printJSON(s.Out, st)
 		}
@@ -169,6 +170,9 @@ func statusNotes(st *sweep.Status) []string {
 		if r.Error != "" {
 			out = append(out, statusName(r)+": "+r.Error)
 		}
+	}
+	if st.Advice != "" {
+		out = append(out, st.Advice)
 	}
 	if st.Continue != "" {
 		out = append(out, "to continue: "+st.Continue)

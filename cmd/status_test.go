@@ -85,7 +85,7 @@ lr    lr=0.003, seed 2  running      0/200               never        1         
 
 0 of 4 runs finished (1 running, 1 interrupted, 1 failed, 1 dead); parts not started: baseline
 lr=0.003, seed 1: no such file
-lr=0.001, seed 2: its process 7 no longer exists (last seen 2026-01-02T03:04:05Z)
+lr=0.001, seed 2: its process 7 no longer exists (last seen 2026-01-02T03:04:05Z) and left no message: it was killed, or crashed; it reached step 20 of 200; its last checkpoint is after step 0
 to continue: grpo assignment --out 'my study'
 `
 	if out.String() != want {

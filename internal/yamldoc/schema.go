@@ -12,6 +12,9 @@ func Name(f reflect.StructField) string {
 	return name
 }
 
+// OmitsZero reports whether the zero of a field is left out where a document is written.
+func OmitsZero(f reflect.StructField) bool { return strings.HasSuffix(f.Tag.Get("yaml"), ",omitempty") }
+
 // Join adds a name to a path.
 func Join(path, name string) string {
 	if path == "" {

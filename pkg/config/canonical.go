@@ -46,6 +46,7 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 		}
 		switch {
 		case f.Type() == reflect.TypeFor[Launcher]():
+		case f.IsZero() && yamldoc.OmitsZero(v.Type().Field(i)): // as in configurations of earlier releases
 		case f.Kind() == reflect.Struct:
 			fmt.Fprintf(b, "%s%s:\n", first, name)
 			writeSection(b, f, rest+"  ", rest+"  ")
@@ -73,8 +74,8 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 // The seed is part of the hash, and so are train.gradient_accumulation_steps and
 // train.micro_batch_tokens: they regroup sums of floats, which changes the last bits of the results.
 var outsideHash = []string{
-	"name", "output.checkpoint_every_n_steps", "output.keep_checkpoints", "output.keep",
-	"output.tensorboard", "output.formats", "train.gradient_checkpointing",
+	"name", "output.checkpoint_every_n_steps", "output.checkpoint_every_minutes", "output.keep_checkpoints",
+	"output.keep", "output.tensorboard", "output.formats", "train.gradient_checkpointing",
 }
 
 // Hash identifies the results of a resolved configuration: the first 8 hex digits of the SHA-256 of

@@ -86,8 +86,9 @@ func validConfig(t *rapid.T) Config {
 			MaxTokens: rapid.IntRange(0, 99).Draw(t, "eval max"), Greedy: rapid.Bool().Draw(t, "greedy"), SaveSamples: rapid.IntRange(0, 9).Draw(t, "save"),
 			Sets: rapid.SampledFrom([][]string{{"validation"}, {"validation", "unseen"}, {"a/b.jsonl", "validation"}}).Draw(t, "sets"), SetSize: rapid.IntRange(0, 9).Draw(t, "set size")},
 		Output: Output{CheckpointEveryNSteps: rapid.IntRange(0, 9).Draw(t, "checkpoints"), KeepCheckpoints: rapid.IntRange(1, 9).Draw(t, "keep"),
-			Keep:        rapid.SampledFrom([]string{"all", "best"}).Draw(t, "kept"),
-			TensorBoard: rapid.Bool().Draw(t, "tensorboard"), Formats: rapid.SampledFrom([][]string{{"png"}, {"svg", "pdf"}}).Draw(t, "formats")},
+			CheckpointEveryMinutes: floats(0, 1e6).Draw(t, "minutes"),
+			Keep:                   rapid.SampledFrom([]string{"all", "best"}).Draw(t, "kept"),
+			TensorBoard:            rapid.Bool().Draw(t, "tensorboard"), Formats: rapid.SampledFrom([][]string{{"png"}, {"svg", "pdf"}}).Draw(t, "formats")},
 	}
 	if rapid.Bool().Draw(t, "files") {
 		c.Data.Source, c.Data.TrainFile, c.Data.ValFile = "gsm8k", text.Draw(t, "train_file"), text.Draw(t, "val_file")

@@ -249,6 +249,9 @@ type Output struct {
 	// CheckpointEveryNSteps: a killed run continues from its newest checkpoint; 0 =
 	// one after each evaluation.
 	CheckpointEveryNSteps int `yaml:"checkpoint_every_n_steps"`
+	// CheckpointEveryMinutes: also one when the last is so old; 0 = 10 for a Llama or Qwen network,
+	// no limit for TinyLM.
+	CheckpointEveryMinutes float64 `yaml:"checkpoint_every_minutes,omitempty" neutral:"0"`
 	// KeepCheckpoints is how many of the newest are kept, besides the best weights. If one is
 	// damaged, the run continues from the previous one.
 	KeepCheckpoints int `yaml:"keep_checkpoints"`

@@ -239,6 +239,7 @@ func (c *Config) validateSets(v *validator) {
 
 func (c *Config) validateOutput(v *validator) {
 	v.in(counterOrNone, &c.Output.CheckpointEveryNSteps)
+	v.in(nonNegative, &c.Output.CheckpointEveryMinutes)
 	v.in(size, &c.Output.KeepCheckpoints)
 	oneOf(v, &c.Output.Keep, "all", "best")
 	v.someOf(&c.Output.Formats, FigureFormats...)

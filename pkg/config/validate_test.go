@@ -131,6 +131,7 @@ var brokenBasics = []broken{
 	{"sets_every_n_steps=-1", `eval.sets_every_n_steps (-1, --set sets_every_n_steps) must be at least 0`},
 	{"sets_every_n_steps=15 eval.sets=validation,./a.jsonl", `eval.sets_every_n_steps (15, --set sets_every_n_steps) must be a multiple of eval.every_n_steps (10, default)`},
 	{"checkpoint_every_n_steps=-1", `must be at least 0`},
+	{"checkpoint_every_minutes=-1", `output.checkpoint_every_minutes (-1, --set checkpoint_every_minutes) must be at least 0`},
 	{"keep_checkpoints=0", `must be at least 1`},
 	{"output.formats=[gif]", `output.formats`},
 	{"output.formats=[]", `output.formats`},

@@ -146,6 +146,8 @@ func (r *runner) scan(s *sweepdir.Sweep) {
 			r.giveUp(j, state, err)
 		case state.Finished():
 			r.finish(Found, j, state)
+		case state.State == sweepdir.Dead:
+			r.note("%s: %s", r.name(j), state.Error)
 		case state.State == sweepdir.Stopped:
 			j.phase = halved
 			r.emit(Event{Kind: Found, State: state}, j)

@@ -9,6 +9,7 @@ import (
 
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 const (
@@ -42,7 +43,7 @@ func (r *runner) ended(j *job, exit Exit) {
 	case reported, exit.Code == 0 && state.Error != "":
 		r.giveUp(j, state, errors.New(state.Error))
 	case exit.Code == exitFailed:
-		r.giveUp(j, state, exitError(j, exit))
+		r.giveUp(j, state, r.exitError(j, exit))
 	case r.isAtRung(state) && r.halted == nil:
 		j.phase = paused
 		r.emit(Event{Kind: Stopped, State: state}, j)
@@ -52,14 +53,16 @@ func (r *runner) ended(j *job, exit Exit) {
 	case j.killed != nil:
 		r.died(j, state, j.killed)
 	default:
-		r.died(j, state, exitError(j, exit))
+		r.died(j, state, r.exitError(j, exit))
 	}
 }
 
 // exitError is the error of an exit with the program's own message.
-func exitError(j *job, exit Exit) error {
-	const needLess = "lower --jobs, or let a run need less " +
-		"(raise train.gradient_accumulation_steps, lower rollout.rollout_batch_size)"
+func (r *runner) exitError(j *job, exit Exit) error {
+	needLess := "lower --jobs, or let a run need less"
+	if cfg, err := frozen(j.entry); err == nil {
+		needLess += ": " + train.NeedLess(cfg)
+	}
 	tail, _ := logTail(j.path, j.logFrom)
 	message := lastMessage(tail)
 	// Go's runtime ends a program that gets no memory with one of these messages.
@@ -69,7 +72,8 @@ func exitError(j *job, exit Exit) error {
 	case noMemory:
 		return fmt.Errorf("it ran out of memory (%s); %s", message, needLess)
 	case exit.Signal == "killed":
-		return fmt.Errorf("%s; %s", exit, needLess)
+		j.watch.poll()
+		return fmt.Errorf("%s; %s; %s", exit, needLess, j.watch.state(j.entry).Run.Reached())
 	case message == "":
 		return errors.New(exit.String())
 	case exit.Code == exitFailed:

@@ -129,6 +129,13 @@ func locked(play act) act {
 
 func (p *fakeProcess) status(state, problem string) {
 	p.check(rundir.WriteJSON(filepath.Join(p.path, rundir.StatusFile), rundir.Status{State: state, Step: p.step, PID: p.id, Error: problem}))
+	putSaved(p.check, p.path, p.step)
+}
+
+// putSaved writes the files of a run from which its last checkpoint is known.
+func putSaved(check func(error), dir string, step int) {
+	check(os.MkdirAll(filepath.Join(dir, rundir.CheckpointDir), 0o755))
+	check(rundir.WriteJSON(filepath.Join(dir, rundir.CheckpointDir, rundir.ChecksumsFile), rundir.Checksums{Step: step}))
 }
 
 // print writes to the process's log.

@@ -79,12 +79,7 @@ func (w *watch) poll() (alive, moved bool) {
 }
 
 // saved is the step of the run's last checkpoint.
-func (w *watch) saved() int {
-	if w.status == nil {
-		return 0
-	}
-	return w.status.Step
-}
+func (w *watch) saved() int { return rundir.SavedStep(w.dir) }
 
 // stepped says whether the process had made a step at the last poll.
 func (w *watch) stepped() bool {

@@ -39,7 +39,15 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	put(rundir.MetricsFile, lines(1, 7, 1))
-	status(5)
+	saved := func(step int) {
+		putSaved(func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, dir, step)
+	}
+	status(7) // the status follows the steps, the checkpoint does not
+	saved(5)
 	w := newWatch(dir)
 	if len(w.metrics.lines) != 7 || w.base != 5 || w.stepped() || w.stepTime().Seconds() != 2 {
 		t.Fatalf("at first: %d steps, from %d, stepped %v, %s a step", len(w.metrics.lines), w.base, w.stepped(), w.stepTime())
@@ -59,7 +67,7 @@ func TestWatch(t *testing.T) {
 		{"cut and grown beyond between two polls", func() { put(rundir.MetricsFile, lines(1, 3, 1)+lines(4, 9, 123.25)) }, true, true, 9, true},
 		{"replaced to the same length", func() { put(rundir.MetricsFile, lines(1, 3, 1)+lines(4, 9, 321.75)+lines(4, 4, 1)) }, true, true, 9, true},
 		{"gone", func() { os.Remove(metrics) }, true, true, 0, false},
-		{"a checkpoint", func() { status(10) }, true, true, 0, true},
+		{"a checkpoint", func() { status(10); saved(10) }, true, true, 0, true},
 	} {
 		tt.do()
 		alive, moved := w.poll()

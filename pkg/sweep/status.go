@@ -84,6 +84,8 @@ type Status struct {
 	// OneRun is the command that trains the next missing run of a sweep that was
 	// only prepared.
 	OneRun string `json:"-"`
+	// Advice is how to need less memory, if a run may have been killed for lack of it: see [Status.Advise].
+	Advice string `json:"advice,omitempty"`
 	// Submitted: there are jobs in Slurm, or were. SlurmError is why it does not tell more.
 	Submitted  bool    `json:"submitted,omitempty"`
 	SlurmError string  `json:"slurm_error,omitempty"`
@@ -197,13 +199,13 @@ func (s *Status) readRun(now time.Time) (argv []string, err error) {
 		return nil, fmt.Errorf("%w (status takes the folder of a run, a sweep or a study)", err)
 	}
 	s.Kind = "run"
-	row := RunStatus{Dir: s.Dir, State: sweepdir.Dead, Age: -1}
+	row := RunStatus{Dir: s.Dir, State: sweepdir.Dead, Error: run.Gone(), Age: -1}
 	held, known := rundir.Held(s.Dir)
 	switch st := run.Status; {
 	case run.Result != nil:
-		row.State, row.Seed, s.Name = run.Result.Status, run.Result.Seed, run.Result.Name
+		row.State, row.Seed, s.Name, row.Error = run.Result.Status, run.Result.Seed, run.Result.Name, ""
 	case held || !known && st != nil && st.State == rundir.StateRunning:
-		row.State = rundir.StateRunning
+		row.State, row.Error = rundir.StateRunning, ""
 	case st != nil && st.State != rundir.StateRunning && st.State != rundir.StateDone:
 		row.State, row.Error = st.State, st.Error
 	}

@@ -168,6 +168,6 @@ func (s *RunState) dead(path string) {
 		s.State = rundir.StateInterrupted
 	default: // "running", or "done" by a process that was killed before it wrote the result
 		s.State = Dead
-		s.Error = fmt.Sprintf("its process %d no longer exists (last seen %s)", s.Run.Status.PID, s.Run.Status.Updated)
+		s.Error = s.Run.Gone()
 	}
 }

@@ -61,7 +61,7 @@ func TestStateOf(t *testing.T) {
 		{"killed", func(t *testing.T, dir string) {
 			put(t, dir, rundir.StatusFile, status(rundir.StateRunning))
 			put(t, dir, ".lock", "4711\n") // of the first release
-		}, Dead, "process 4711 no longer exists (last seen 2026-01-02T03:04:05Z)", true},
+		}, Dead, "process 4711 no longer exists (last seen 2026-01-02T03:04:05Z) and left no message", true},
 		{"interrupted", func(t *testing.T, dir string) { put(t, dir, rundir.StatusFile, status(rundir.StateInterrupted)) }, rundir.StateInterrupted, "", true},
 		{"interrupted, and at it again", func(t *testing.T, dir string) {
 			put(t, dir, rundir.StatusFile, status(rundir.StateInterrupted))

@@ -98,10 +98,32 @@ func (t *trainer) checkpoints() ([]string, error) {
 // checkpointDue reports whether to save a checkpoint after this step.
 func (t *trainer) checkpointDue(step int, evaluated bool) bool {
 	every := t.cfg.Output.CheckpointEveryNSteps
-	if every == 0 {
-		return evaluated
+	due := evaluated
+	if every > 0 {
+		due = step%every == 0 || step == t.cfg.Train.NGRPOSteps
 	}
-	return step%every == 0 || step == t.cfg.Train.NGRPOSteps
+	return due || t.checkpointOverdue()
+}
+
+// defaultMinutes is output.checkpoint_every_minutes of a Llama or Qwen run, whose steps may take
+// minutes.
+const defaultMinutes = 10
+
+// checkpointOverdue reports whether the last checkpoint is too old, and there is room for another.
+func (t *trainer) checkpointOverdue() bool {
+	minutes := t.cfg.Output.CheckpointEveryMinutes
+	if minutes == 0 && t.folder != nil {
+		minutes = defaultMinutes
+	}
+	if minutes == 0 || t.opts.Now().Sub(t.savedAt).Minutes() < minutes {
+		return false
+	}
+	err := t.opts.Disk.pass(t.opts.Dir, checkpointBytes(t.cfg))
+	if err != nil {
+		t.savedAt = t.opts.Now() // the next try
+		t.opts.Observer.Note(fmt.Sprintf("no checkpoint after %g minutes (output.checkpoint_every_minutes): %v", minutes, err))
+	}
+	return err == nil
 }
 
 // checkpoint saves a checkpoint and the run's status.
@@ -134,7 +156,7 @@ func (t *trainer) save() error {
 	if err != nil {
 		return err
 	}
-	t.saved = step
+	t.saved, t.savedAt = step, t.opts.Now()
 	checksums := t.checksums()
 	return t.disk.do(func() error {
 		// If the folder was lost in the meantime, commit removes its temporary file.
@@ -322,13 +344,17 @@ func (t *trainer) checksums() rundir.Checksums {
 	return s
 }
 
+// statusEvery bounds how often the status follows the steps: each time waits for the disk.
+const statusEvery = time.Second
+
 func (t *trainer) writeStatus(name, problem string) error {
 	if err := t.hold.Check(); err != nil {
 		return err
 	}
+	t.statusAt = t.opts.Now()
 	return rundir.WriteJSON(t.path(rundir.StatusFile), rundir.Status{
 		State: name, Step: t.state.Step, Steps: t.cfg.Train.NGRPOSteps, PID: os.Getpid(),
-		Updated: t.opts.Now().UTC().Format(time.RFC3339), Reward: t.state.Final.Sampled.AnswerReward,
+		Updated: t.statusAt.UTC().Format(time.RFC3339), Reward: t.state.Final.Sampled.AnswerReward,
 		Error: problem,
 	})
 }

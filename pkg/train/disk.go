@@ -28,20 +28,9 @@ type Disk struct {
 // DiskOf estimates the space of a resolved configuration's run.
 func DiskOf(cfg config.Config) Disk {
 	const logs, tokenizer = 2 << 20, 32 << 20
-	a, one := cfg.Algorithm, sizeOf(cfg.Model, cfg.Train.LoRA).ParamBytes()
-	real := isDecoder(cfg.Model)
-	best, checkpoint := one, 3*one // the weights and two moments
-	if real {
-		best += tokenizer
-	}
-	if a.Beta != 0 && (!real || a.RefModelSyncSteps > 0) {
-		checkpoint += one
-	}
-	if cfg.Rollout.ResampleEveryNSteps > 1 {
-		checkpoint += one
-	}
-	if a.Type == "ppo" {
-		checkpoint += 3 * one
+	best, checkpoint := sizeOf(cfg.Model, cfg.Train.LoRA).ParamBytes(), checkpointBytes(cfg)
+	if s, _ := sourceOf(cfg.Model.Init, cfg.Model.AdapterBase); s != nil && cfg.Train.LoRA.Rank == 0 {
+		best += min(tokenizer, bytesAt(s.base)) // the best weights are a folder with the files of the model
 	}
 	all := float64(max(1, cfg.Output.KeepCheckpoints)) * checkpoint
 	// A file is replaced only when the new one is complete.
@@ -52,16 +41,43 @@ func DiskOf(cfg config.Config) Disk {
 	return d
 }
 
+// checkpointBytes is the size of a checkpoint, at most.
+func checkpointBytes(cfg config.Config) float64 {
+	a, one := cfg.Algorithm, sizeOf(cfg.Model, cfg.Train.LoRA).ParamBytes()
+	bytes := 3 * one // the weights and two moments
+	if a.Beta != 0 && (!isDecoder(cfg.Model) || a.RefModelSyncSteps > 0) {
+		bytes += one
+	}
+	if cfg.Rollout.ResampleEveryNSteps > 1 {
+		bytes += one
+	}
+	if a.Type == "ppo" {
+		bytes += 3 * one
+	}
+	return bytes
+}
+
 // Less returns what the run in dir still needs: without the space of its checkpoints there.
 func (d Disk) Less(dir string) Disk {
-	var used float64
-	for _, folder := range []string{"", bestFolder} {
-		entries, _ := os.ReadDir(filepath.Join(dir, rundir.CheckpointDir, folder)) // none yet
-		for _, e := range entries {
-			if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-				used += float64(info.Size())
+	checkpoints := filepath.Join(dir, rundir.CheckpointDir)
+	used := bytesAt(checkpoints) + bytesAt(filepath.Join(checkpoints, bestFolder))
+	return Disk{max(0, d.Peak-used), max(0, d.Kept-used)}
+}
+
+// bytesAt is the size of a file, or of the files in a folder; 0 if there is none.
+func bytesAt(path string) (sum float64) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+	case info.Mode().IsRegular():
+		return float64(info.Size())
+	case info.IsDir():
+		entries, _ := os.ReadDir(path)
+		for _, e := range entries { // links in the Hugging Face cache
+			if info, err := os.Stat(filepath.Join(path, e.Name())); err == nil && info.Mode().IsRegular() {
+				sum += float64(info.Size())
 			}
 		}
 	}
-	return Disk{max(0, d.Peak-used), max(0, d.Kept-used)}
+	return sum
 }

@@ -84,6 +84,7 @@ func (t *trainer) open() (*rundir.Result, error) {
 	if err := t.noteRewrite(old); err != nil {
 		return nil, err
 	}
+	t.noteKilled()
 	if err := t.hold.Begin(t.clock.start); err != nil {
 		return nil, err
 	}
@@ -145,6 +146,23 @@ func (t *trainer) begin(old []byte) error {
 		return err
 	}
 	return t.writeStatus(rundir.StateRunning, "")
+}
+
+// noteKilled notes that the process which had the folder before left no message. This process holds
+// the folder, so that one has ended.
+func (t *trainer) noteKilled() {
+	run, err := rundir.Peek(t.opts.Dir)
+	if err != nil || run.Status == nil || run.Status.State != rundir.StateRunning {
+		return
+	}
+	t.later("the run was not finished: %s", run.Gone())
+	if run.MayLackMemory() {
+		var available int64
+		if t.opts.Available != nil {
+			available = t.opts.Available()
+		}
+		t.later("%s", AfterKill(t.cfg, t.need, available))
+	}
 }
 
 // noteRewrite notes how the folder's config.yaml differs from its replacement.

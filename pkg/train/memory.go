@@ -76,6 +76,31 @@ func (m Memory) Fits(available int64) error {
 		config.ErrConfig, Bytes(total), Bytes(float64(available)), cause, strings.Join(largest, ", "))
 }
 
+// NeedLess says how a run of cfg could need less memory, what helps most first.
+func NeedLess(cfg config.Config) string {
+	var ways []string
+	if isDecoder(cfg.Model) && cfg.Train.LoRA.Rank == 0 {
+		ways = append(ways, "train adapters (train.lora.rank=16)")
+	}
+	ways = append(ways, fmt.Sprintf("raise train.gradient_accumulation_steps, now %d", cfg.Train.GradientAccumulationSteps))
+	if limit := microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model); limit > 0 {
+		ways[len(ways)-1] = fmt.Sprintf("lower train.micro_batch_tokens, now %d", limit)
+	}
+	return strings.Join(append(ways, fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or rollout.sampling_max_tokens, "+
+		"now %d", cfg.Rollout.RolloutBatchSize, cfg.Rollout.SamplingMaxTokens)), "; ")
+}
+
+// AfterKill is the advice for a run of cfg whose process may have been killed for lack of memory: the
+// estimate of what it needs, the bytes available now (0 = unknown), and how to need less.
+func AfterKill(cfg config.Config, need Memory, available int64) string {
+	have := ""
+	if available > 0 {
+		have = fmt.Sprintf(", and %s are available now", Bytes(float64(available)))
+	}
+	return fmt.Sprintf("if the system killed it for lack of memory (the estimate is up to %s%s): %s",
+		Bytes(need.Total()), have, NeedLess(cfg))
+}
+
 // Bytes formats an amount of memory.
 func Bytes(n float64) string {
 	unit := "MiB"

@@ -21,6 +21,7 @@ func (t *trainer) checkRoom() error {
 	if err != nil {
 		return err
 	}
+	t.need = m
 	if err := t.opts.Memory.pass(m); err != nil {
 		return err
 	}

@@ -48,7 +48,9 @@ type Options struct {
 	// must equal the checkpoint's, including keys without an effect on the results.
 	Resume bool
 	Memory MemoryCheck // nil = no check
-	Disk   DiskCheck
+	// Available is the memory for runs in bytes, 0 = unknown, for the advice about a run that was killed.
+	Available func() int64
+	Disk      DiskCheck
 }
 
 // trainer is one run.
@@ -80,11 +82,14 @@ type trainer struct {
 
 	// The run's folder. Before each write, hold.Check says whether it still is this process's.
 	hold   *rundir.Hold
+	need   Memory // the estimate for an unfinished run
 	logs   logs
 	events events
 	saved  int // step of last.safetensors; -1 = no valid one
-	disk   writer
-	notes  []string // written to run.log when it is open
+	// Times of the last checkpoint, or of the start before the first, and of the last status.
+	savedAt, statusAt time.Time
+	disk              writer
+	notes             []string // written to run.log when it is open
 }
 
 // Run makes the run of cfg in opts.Dir, continues it from its last checkpoint, or returns the
@@ -143,6 +148,9 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 		return nil, lost
 	case errors.Is(err, ErrInterrupted):
 		tee.write("%v", err)
+		if errors.Is(err, ErrNothingSaved) { // otherwise it would look killed
+			_ = t.writeStatus(rundir.StateInterrupted, "")
+		}
 	case err != nil:
 		tee.write("failed: %v", err)
 		if t.logs[rundir.MetricsFile].StillThere() == nil { // otherwise the folder was replaced

@@ -26,6 +26,7 @@ import (
 func (t *trainer) loop() (*rundir.Result, error) {
 	steps := t.cfg.Train.NGRPOSteps
 	t.opts.Observer.Begin(t.state.Step, steps)
+	t.savedAt = t.clock.start
 	for _, n := range append(t.notes, t.device.notes...) {
 		t.opts.Observer.Note(n)
 	}
@@ -116,7 +117,7 @@ func (t *trainer) step(step int) error {
 	if due {
 		return t.checkpoint(rundir.StateRunning)
 	}
-	if evaluate {
+	if evaluate || t.opts.Now().Sub(t.statusAt) >= statusEvery {
 		return t.writeStatus(rundir.StateRunning, "")
 	}
 	return nil
