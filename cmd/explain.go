@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/config"
 	"grpo/pkg/plots"
 	"grpo/pkg/report"
 )
@@ -44,7 +47,7 @@ dpo plot a figure with --out.
 type explainOptions[N any] struct {
 	numbers N
 	json    bool
-	out     string // folder or PNG file of the figure; empty: none
+	out     string // folder or file of the figure; empty: none
 }
 
 // explained is the result of a worked example.
@@ -60,6 +63,9 @@ func worked[N any, R explained](
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		return run(cmd, s, o, func(_ context.Context, s *State, o *explainOptions[N]) error {
 			r, err := compute(o.numbers)
+			if err == nil {
+				_, err = figureFile(o.out, cmd.Name())
+			}
 			if err != nil {
 				return &usageError{cmd, err}
 			}
@@ -70,7 +76,7 @@ func worked[N any, R explained](
 			if err != nil {
 				return &usageError{cmd, err}
 			}
-			return drawExplained(s, o.out, cmd.Name()+".png", figure)
+			return drawExplained(s, o.out, cmd.Name(), figure)
 		})
 	}
 	return o
@@ -90,15 +96,29 @@ type drawable interface {
 }
 
 func hasFigure(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "out", "", "also plot the figure, to this `folder` or PNG file")
+	c.Flags().StringVar(to, "out", "", "also plot the figure, to this `folder`, or PNG, SVG or PDF file")
 }
 
-// drawExplained plots a figure to the PNG file out, or to the file name in the
-// folder out.
+// figureFile is the file of a figure: out, or for a folder one of this name in it. What looks like
+// a file of another format is refused; a folder of such a name exists or ends in a slash.
+func figureFile(out, name string) (path string, err error) {
+	format := strings.TrimPrefix(strings.ToLower(filepath.Ext(out)), ".")
+	info, err := os.Stat(out)
+	switch {
+	case slices.Contains(config.FigureFormats, format):
+		return out, nil
+	case format == "" || err == nil && info.IsDir():
+		return filepath.Join(out, name+".png"), nil
+	}
+	return "", fmt.Errorf("--out %s: the formats of figures are %s (the name of a folder ends in /)", out,
+		strings.Join(config.FigureFormats, ", "))
+}
+
+// drawExplained plots a figure to [figureFile].
 func drawExplained(s *State, out, name string, figure plots.ExplainFigure) error {
-	path := out
-	if !strings.HasSuffix(strings.ToLower(path), ".png") {
-		path = filepath.Join(path, name)
+	path, err := figureFile(out, name)
+	if err != nil {
+		return err
 	}
 	if err := report.MakeFolder(filepath.Dir(path), ""); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
@@ -106,12 +126,13 @@ func drawExplained(s *State, out, name string, figure plots.ExplainFigure) error
 	if err := writeExplainFigure(path, figure); err != nil {
 		return err
 	}
-	_, err := textutil.Fprintf(s.Err, "wrote %s\n", path)
+	_, err = textutil.Fprintf(s.Err, "wrote %s\n", path)
 	return err
 }
 
 func writeExplainFigure(path string, figure plots.ExplainFigure) error {
-	err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, figure) })
+	format := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
+	err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, figure, format) })
 	if err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}

@@ -72,7 +72,7 @@ known, "gold" (the right answer), "prompt", "problem" (its ID), "step" and "ende
 		Annotations: saves, // ends the processes of commands when it is interrupted
 	}
 	cf.add(c, config.Names(), keys)
-	c.Flags().StringVar(&o.samples, "samples", "", "completions: a JSONL `file`, such as the samples.jsonl of a run")
+	c.Flags().StringVar(&o.samples, "samples", "", "completions: a JSONL `file`, such as the samples.jsonl of a run (\"-\" = standard input)")
 	c.Flags().VarP(&countFlag{&o.n, 0, maxCount}, "n", "n",
 		"number of problems to make completions from, or of completions of the file (0 = 2 problems, all completions)")
 	addJSON(c, &o.json)
@@ -84,7 +84,7 @@ func tryRewards(ctx context.Context, s *State, o *rewardTryOptions) error {
 	if err != nil {
 		return err
 	}
-	t, err := train.TryRewards(ctx, l.Config, o.samples, o.n, func(note string) {
+	t, err := train.TryRewards(ctx, l.Config, o.samples, s.In, o.n, func(note string) {
 		textutil.Fprintf(s.Err, "%s\n", textutil.Lines(note))
 	})
 	if errors.Is(err, context.Canceled) {
@@ -131,7 +131,7 @@ func orNull(x *float64) string {
 	if x == nil {
 		return "null"
 	}
-	return words.Number(*x)
+	return words.Rounded(*x)
 }
 
 // cell writes a value of a column.
@@ -140,7 +140,7 @@ func cell(v any) string {
 	case nil:
 		return ""
 	case float64:
-		return words.Number(x)
+		return words.Rounded(x)
 	}
 	text, _ := json.Marshal(v) // a string
 	return textutil.Cut(string(text), 40)

@@ -9,13 +9,16 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"grpo/internal/process"
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
 
@@ -57,7 +60,7 @@ func exitCode(err error) int {
 		return exitDone
 	case config.Outside(err):
 		return exitFailed
-	case errors.As(err, &usage), errors.Is(err, config.ErrConfig):
+	case errors.As(err, &usage), errors.Is(err, config.ErrConfig), isWrongPath(err):
 		return exitUsage
 	case errors.Is(err, train.ErrNothingSaved), errors.Is(err, errStopped):
 		return exitInterrupted
@@ -65,6 +68,11 @@ func exitCode(err error) int {
 		return exitResumable
 	}
 	return exitFailed
+}
+
+// isWrongPath reports whether a path that the user named is of the wrong kind.
+func isWrongPath(err error) bool {
+	return errors.Is(err, regular.ErrNamed) || errors.Is(err, rundir.ErrNotRun) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // errStopped is the end of a command that had nothing to save.
@@ -177,7 +185,7 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 	for _, f := range []func(*State) *cobra.Command{
 		newTrain, newDPO, newEval, newSweep, newAblate, newAssignment, newReport, newSamples, newStatus, newCancel, newCompare,
 		newSFT, newRewardModel, newGenerate, newExport, newExplain, newData, newPull, newReward, newBench, newConfig, newSchema,
-		newVersion, newTask,
+		newVersion, newMan, newTask,
 	} {
 		root.AddCommand(f(s))
 	}

@@ -1,13 +1,13 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/config"
 	"grpo/pkg/plots"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
@@ -18,7 +18,7 @@ import (
 // ends. It returns the last status.
 func followPage(ctx context.Context, s *State, o *statusOptions, st *sweep.Status) (*sweep.Status, error) {
 	if err := report.CheckStatusFile(o.html); err != nil {
-		return nil, err
+		return nil, config.Invalid(err)
 	}
 	if st.InProgress() {
 		textutil.Fprintf(s.Err, "%s is written every %s until no run is in progress (Ctrl-C stops this, not the runs)\n",
@@ -61,9 +61,18 @@ func followPage(ctx context.Context, s *State, o *statusOptions, st *sweep.Statu
 // statusPage is the page of a status, without its figures.
 func statusPage(st *sweep.Status, now time.Time) report.StatusPage {
 	return report.StatusPage{
-		Title: "Status of " + cmp.Or(st.Name, filepath.Base(filepath.Clean(st.Dir))), Lead: statusSummary(st), Written: now,
+		Title: statusTitle(st), Lead: statusSummary(st), Written: now,
 		Runs: statusTable(st), Notes: statusNotes(st),
 	}
+}
+
+// statusTitle names the folder too: two sweeps over a key have the same name.
+func statusTitle(st *sweep.Status) string {
+	dir := filepath.ToSlash(filepath.Clean(st.Dir))
+	if st.Name == "" || st.Name == filepath.Base(st.Dir) {
+		return "Status of " + dir
+	}
+	return fmt.Sprintf("Status of %s (%s)", st.Name, dir)
 }
 
 // curvesSoFar are the figures of the last page. Drawing reads all logs, which may take seconds, and

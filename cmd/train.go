@@ -192,7 +192,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	err = o.profile.during(s, dir, func() (err error) {
 		res, err = train.Run(ctx, r.Config, train.Options{
 			Dir: dir, Threads: o.out.threads, Now: s.Now, Observer: p, Meta: build(s),
-			Resume: o.resume != "", Memory: s.checkMemory, Available: s.available, Disk: s.checkDisk,
+			Resume: o.resume != "", Chosen: r.Chosen, Memory: s.checkMemory, Available: s.available, Disk: s.checkDisk,
 		})
 		p.done()
 		return err

@@ -117,15 +117,29 @@ func Folder(path string) error {
 }
 
 // Named opens a file that the user named: a configuration, a file of problems. Links are followed.
-// Standard input and shell pipes can be read by their system names (/dev/stdin, /dev/fd/63). Any
+// Its errors wrap [ErrNamed]. Standard input and shell pipes can be read by their system names (/dev/stdin, /dev/fd/63). Any
 // other pipe or device is refused: a folder of unknown origin could contain one that never ends.
 func Named(path string) (*os.File, error) {
+	var f *os.File
+	var err error
 	switch filepath.ToSlash(filepath.Dir(path)) {
 	case "/dev", "/dev/fd", "/proc/self/fd":
-		return os.Open(path)
+		f, err = os.Open(path)
+	default:
+		f, err = open(path, os.O_RDONLY|noWait, true)
 	}
-	return open(path, os.O_RDONLY|noWait, true)
+	if err != nil {
+		return nil, named{err}
+	}
+	return f, nil
 }
+
+// ErrNamed is wrapped by the errors of [Named]: the name that the user gave is at fault.
+var ErrNamed = errors.New("the file can't be opened")
+
+type named struct{ error }
+
+func (e named) Unwrap() []error { return []error{ErrNamed, e.error} }
 
 // SHA256 returns the checksum, in hexadecimal, of a file that [Named] can open.
 func SHA256(path string) (string, error) {

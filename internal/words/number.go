@@ -9,6 +9,10 @@ import (
 // 1e6, not Go's 1e-05 and 1e+06.
 func Number(v float64) string { return Exponent(strconv.FormatFloat(v, 'g', -1, 64)) }
 
+// Rounded formats a computed number for people, with 6 significant digits: 0.05, not
+// 0.04999999999999999.
+func Rounded(v float64) string { return Exponent(strconv.FormatFloat(v, 'g', 6, 64)) }
+
 // Exponent rewrites the exponent of a number that Go formatted as people type it.
 func Exponent(number string) string {
 	mantissa, exponent, ok := strings.Cut(number, "e")

@@ -149,6 +149,7 @@ func (l *Loaded[T]) place(src *source, doc *yamldoc.Document) {
 	if !bytes.HasPrefix(src.text, []byte(resolvedMark)) {
 		return
 	}
+	l.resolved = doc.Label
 	for _, f := range fields {
 		was, given := l.origins[f.was]
 		if _, ok := doc.Lines[f.path]; !ok && given {

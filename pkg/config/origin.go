@@ -61,6 +61,8 @@ type Loaded[T Root] struct {
 	// Config is valid and resolved (see [Resolve]).
 	Config  T
 	origins map[string]Origin
+	// resolved is the label of a file that [Marshal] wrote; empty without one.
+	resolved string
 }
 
 // Resolved is what [Load] returns.
@@ -69,6 +71,13 @@ type Resolved = Loaded[Config]
 // Origin returns where the value of a key comes from; the zero Origin
 // ("default") for an unknown key.
 func (l *Loaded[T]) Origin(key string) Origin { return l.origins[key] }
+
+// Chosen reports whether the user gave the value of a key: it is not from a file that comes with the
+// program, or that the program wrote.
+func (l *Loaded[T]) Chosen(key string) bool {
+	o := l.origins[key]
+	return o.Source > SourceFile || o.Source == SourceFile && o.Name != l.resolved
+}
 
 // Row is one line of `grpo config show`.
 type Row struct {

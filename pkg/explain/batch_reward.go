@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
+	"grpo/internal/words"
 	"grpo/pkg/gsm8k"
 )
 
@@ -96,7 +97,7 @@ func WriteRewards(w io.Writer, file string, cases []RewardCase) error {
 	formatted, correct := 0, 0
 	for i, c := range cases {
 		table = append(table, []string{
-			strconv.Itoa(i), short(c.FormatReward), short(c.AnswerReward), short(c.Reward),
+			strconv.Itoa(i), short(c.FormatReward), short(c.AnswerReward), words.Rounded(c.Reward),
 			quote(strings.Join(c.Gold, "|"), 16), quote(c.Response, 48),
 		})
 		checks = append(checks, c.Check)

@@ -17,7 +17,7 @@ func draw(t interface{ Fatal(...any) }, f plots.ExplainFigure, err error) []byte
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := plots.ExplainPlot(&b, f); err != nil {
+	if err := plots.ExplainPlot(&b, f, "png"); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

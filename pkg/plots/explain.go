@@ -60,13 +60,20 @@ func (f ExplainFigure) Check() error {
 	return err
 }
 
-// ExplainPlot writes a figure of functions as PNG, or returns the error of Check.
-func ExplainPlot(w io.Writer, f ExplainFigure) error {
+// ExplainPlot writes a figure of functions as "png", "svg" or "pdf", or returns the error of Check.
+func ExplainPlot(w io.Writer, f ExplainFigure, format string) error {
 	fig, err := f.figure()
 	if err != nil {
 		return err
 	}
-	return fig.render(w)
+	if format == "png" {
+		return fig.render(w)
+	}
+	data, err := fig.vector(format)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return err
 }
 
 func (f ExplainFigure) figure() (*figure, error) {
@@ -111,7 +118,7 @@ func (e ExplainPanel) panel() (*panel, error) {
 	if e.XTicks != nil {
 		var ticks plot.ConstantTicks
 		for _, v := range e.XTicks {
-			ticks = append(ticks, plot.Tick{Value: scaled(v, e.LogX), Label: words.Number(v)})
+			ticks = append(ticks, plot.Tick{Value: scaled(v, e.LogX), Label: words.Rounded(v)})
 		}
 		p.X.Tick.Marker = ticks
 	}

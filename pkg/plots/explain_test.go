@@ -49,7 +49,7 @@ func TestExplainFigureAgainstGolden(t *testing.T) {
 
 func TestExplainPlotIsAPNG(t *testing.T) {
 	var buf bytes.Buffer
-	if err := ExplainPlot(&buf, explainSample()); err != nil {
+	if err := ExplainPlot(&buf, explainSample(), "png"); err != nil {
 		t.Fatal(err)
 	}
 	img, err := png.Decode(&buf)
@@ -77,12 +77,12 @@ func TestExplainFigureRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := explainSample()
 			tt.set(&f.Panels[0])
-			if err := ExplainPlot(io.Discard, f); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if err := ExplainPlot(io.Discard, f, "png"); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
 		})
 	}
-	if err := ExplainPlot(io.Discard, ExplainFigure{}); err == nil {
+	if err := ExplainPlot(io.Discard, ExplainFigure{}, "png"); err == nil {
 		t.Error("a figure without a panel")
 	}
 }

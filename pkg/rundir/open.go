@@ -31,6 +31,9 @@ type Run struct {
 	Partial []PartialLine
 }
 
+// ErrNotRun is wrapped by the errors about a path that is not the folder of a run.
+var ErrNotRun = errors.New("not a run folder")
+
 // Finished reports whether the run has a result.
 func (r *Run) Finished() bool { return r.Result != nil }
 
@@ -73,7 +76,7 @@ func readRun(dir string) (*Run, error) {
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		return nil, fmt.Errorf("%s: it is a file, not a run's folder", dir)
+		return nil, fmt.Errorf("%s: it is a file, %w", dir, ErrNotRun)
 	}
 	r := &Run{Dir: dir}
 	content := map[string][]byte{}
@@ -92,7 +95,7 @@ func readRun(dir string) (*Run, error) {
 		}
 	}
 	if len(r.Missing) == len(runFiles) {
-		return nil, fmt.Errorf("%s: not a run folder (no %s, %s or %s)", dir, ConfigFile, MetricsFile, ResultFile)
+		return nil, fmt.Errorf("%s: %w (no %s, %s or %s)", dir, ErrNotRun, ConfigFile, MetricsFile, ResultFile)
 	}
 	if err := r.decode(content); err != nil {
 		return nil, err

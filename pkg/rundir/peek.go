@@ -36,7 +36,7 @@ func Peek(dir string) (*Run, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open run: %w", err)
 	case !HasFiles(dir):
-		return nil, fmt.Errorf("open run: %s: not a run folder", dir)
+		return nil, fmt.Errorf("open run: %s: %w", dir, ErrNotRun)
 	}
 	return r, nil
 }

@@ -58,6 +58,9 @@ func export(ctx context.Context, o ExportOptions) (*Exported, error) {
 		return nil, err
 	}
 	s, err := sourceOf(path, o.AdapterBase)
+	if s == nil && err == nil {
+		err = maybeWeights(path)
+	}
 	switch {
 	case err != nil:
 		return nil, config.Invalid(err)

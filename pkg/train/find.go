@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,6 +65,9 @@ func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 		return config.Checkpoint{File: file, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers,
 			LearningRate: decoderRate, LoRA: s.lora}, nil
 	}
+	if err := maybeWeights(file); err != nil {
+		return config.Checkpoint{}, err
+	}
 	spec, err := tinylm.ReadSpec(file)
 	if err != nil {
 		if lost := lostStart(file); lost != nil {
@@ -77,6 +81,28 @@ func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 		return config.Checkpoint{}, nil
 	}
 	return config.Checkpoint{File: file, HiddenSize: spec.Hidden, NumLayers: spec.Layers}, nil
+}
+
+// maybeWeights returns an error for a file that can't be weights, whatever is damaged: it does not
+// begin as a safetensors file.
+func maybeWeights(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		return nil // reported by others
+	}
+	start := make([]byte, 9) // the length of the header, and its first byte
+	if info.Mode().IsRegular() {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if _, err := io.ReadFull(f, start); err == nil && start[8] == '{' {
+			return nil
+		}
+	}
+	return errors.New("it is not a checkpoint (give a safetensors or GGUF file, a Hugging Face or PEFT folder, " +
+		"or the folder of a run or of grpo sft)")
 }
 
 // pullHint ends an error about a model that is not in the cache.

@@ -47,6 +47,8 @@ type Options struct {
 	// Resume means that the configuration was read from the folder: then every key of config.yaml
 	// must equal the checkpoint's, including keys without an effect on the results.
 	Resume bool
+	// Chosen reports whether the user gave a key: a setting without effect gets a note only then. nil = all keys.
+	Chosen func(key string) bool
 	Memory MemoryCheck // nil = no check
 	// Available is the memory for runs in bytes, 0 = unknown, for the advice about a run that was killed.
 	Available func() int64

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
 	"slices"
@@ -39,12 +40,13 @@ type TriedCompletion struct {
 	Columns    map[string]any `json:"columns,omitempty"`
 }
 
-// TryRewards computes the rewards of the completions in a file, one JSON object per line with the
+// TryRewards computes the rewards of the completions in a file ("-" = stdin), one JSON object per line with the
 // fields of samples.jsonl: completion, and optionally gold, prompt, problem, step and ended (true if
 // missing): the first n, or all of them if n is 0. Without a file it makes completions from the
 // first n training problems, 2 if n is 0. It reads the
 // tokenizer of the configuration's model, not the weights. note gets lines for the user.
-func TryRewards(ctx context.Context, cfg config.Config, file string, n int, note func(string)) (*RewardTrial, error) {
+func TryRewards(ctx context.Context, cfg config.Config, file string, stdin io.Reader, n int,
+	note func(string)) (*RewardTrial, error) {
 	cfg = config.Resolve(cfg)
 	problems, err := ProblemsOf(cfg)
 	if err != nil {
@@ -64,7 +66,7 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, n int, note
 		}
 		steps = make([]int, len(inputs))
 	} else {
-		samples, err := readSamples(file)
+		samples, err := readSamples(file, stdin)
 		if err != nil {
 			return nil, config.Invalid(fmt.Errorf("read completions: %s: %w", file, err))
 		}
@@ -172,13 +174,18 @@ func (s savedSample) problemIn(all *Problems, t gsm8k.Template) gsm8k.Problem {
 // maxSamples bounds the completions of a file.
 const maxSamples = 1 << 16
 
-func readSamples(file string) ([]savedSample, error) {
-	f, err := regular.Named(file)
-	if err != nil {
-		return nil, err
+// readSamples reads a file, or for "-" stdin.
+func readSamples(file string, stdin io.Reader) ([]savedSample, error) {
+	from := stdin
+	if file != "-" {
+		f, err := regular.Named(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
 	}
-	defer f.Close()
-	return jsonl.ReadAll(f, "completions", maxSamples, func(text []byte) (s savedSample, err error) {
+	return jsonl.ReadAll(from, "completions", maxSamples, func(text []byte) (s savedSample, err error) {
 		if err := cmp.Or(json.Unmarshal(text, &s), jsonkeys.Check(text)); err != nil {
 			return s, fmt.Errorf("%w (want one JSON object per line, as in samples.jsonl)", err)
 		}

@@ -68,7 +68,9 @@ func (t *trainer) note(format string, args ...any) {
 func (t *trainer) noteObstacles() {
 	p := t.data.problems
 	for _, s := range config.InertSettings(t.cfg) {
-		t.note("%s", s.Text)
+		if t.opts.Chosen == nil || t.opts.Chosen(s.Key) {
+			t.note("%s", s.Text)
+		}
 	}
 	if rate, usual := t.cfg.Train.LearningRate, usualLoRARate(t.cfg); rate > 0 && rate < usual/5 {
 		t.note("train.learning_rate %s is far below what LoRA needs, about ten times the rate of full fine-tuning: "+
