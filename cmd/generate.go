@@ -58,9 +58,10 @@ message. --raw sends the text as it is, and special tokens such as
 			switch {
 			case len(o.Prompts) == 0 && o.file == "":
 				return usagef(cmd, "generate needs --prompt TEXT or --prompts FILE")
-			case o.Temperature < 0:
-				return usagef(cmd, "--temperature %v must not be negative (0 takes the likeliest token)", o.Temperature)
-			case o.TopP <= 0 || o.TopP > 1:
+			case o.Temperature != 0 && !(o.Temperature >= config.MinTemperature && o.Temperature <= config.MaxTemperature):
+				return usagef(cmd, "--temperature %v: give 0, which takes the likeliest token, or %g to %g", o.Temperature,
+					config.MinTemperature, config.MaxTemperature)
+			case !(o.TopP > 0 && o.TopP <= 1):
 				return usagef(cmd, "--top-p %v must be above 0 and at most 1 (1 = all tokens)", o.TopP)
 			case o.Greedy && (o.N > 1 || sampling):
 				return usagef(cmd, "-n, --top-p, --top-k and --seed are for sampling: set --temperature above 0")

@@ -16,6 +16,7 @@ import (
 	"grpo/internal/process"
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
+	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
@@ -261,9 +262,20 @@ func strictHelp(help *cobra.Command) {
 	}
 }
 
+// suggestion ends the error about an unknown child of c: the nearest, or all if there are few.
 func suggestion(c *cobra.Command, word string) string {
+	var names []string
+	for _, child := range c.Commands() {
+		if child.IsAvailableCommand() {
+			names = append(names, child.Name())
+		}
+	}
 	c.SuggestionsMinimumDistance = 2
-	if s := c.SuggestionsFor(word); len(s) > 0 {
+	s := c.SuggestionsFor(word)
+	switch {
+	case len(names) <= 5 && (len(s) == 0 || words.Distance(word, s[0]) > 1):
+		return fmt.Sprintf(" (there are %s)", strings.Join(names, ", "))
+	case len(s) > 0:
 		return fmt.Sprintf(" (did you mean %q?)", s[0])
 	}
 	return ""

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -144,7 +145,8 @@ are checked by "grpo config check" and "grpo ablate FILE --dry-run".`,
 					return usagef(cmd, "a schema is JSON already: --json is for the list")
 				}
 				if !slices.Contains(names, o.name) {
-					return usagef(cmd, "there is no schema %q%s", o.name, words.DidYouMean(o.name, names))
+					hint := cmp.Or(words.DidYouMean(o.name, names), " (\"grpo schema\" lists them)")
+					return usagef(cmd, "there is no schema %q%s", o.name, hint)
 				}
 			}
 			return run(cmd, s, o, showSchema)

@@ -111,7 +111,7 @@ func sameNames(reference, dir string) ([]string, error) {
 	return want, nil
 }
 
-var tempName = regexp.MustCompile(`^\.(.+)\.\d+-\d+\.grpo-tmp$`)
+var tempName = regexp.MustCompile(`^\.(.+)\.\d+-\d+(-[0-9a-f]+)?\.grpo-tmp$`)
 
 // isReportTemp reports whether a file is the temporary file of a figure or a table. A leftover of a
 // killed process is not removed: any process can plot a finished run without its lock, so the file

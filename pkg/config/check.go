@@ -105,10 +105,15 @@ func (r interval) String() string {
 	return low + " and " + high
 }
 
+// Bounds of sampling temperatures.
+const MinTemperature, MaxTemperature = 1e-30, 1e30
+
 var (
-	nonNegative   = interval{low: 0, high: math.Inf(1)}
-	positive      = interval{low: 0, high: math.Inf(1), lowOpen: true}
-	fraction      = interval{low: 0, high: 1}
+	nonNegative = interval{low: 0, high: math.Inf(1)}
+	positive    = interval{low: 0, high: math.Inf(1), lowOpen: true}
+	fraction    = interval{low: 0, high: 1}
+	// temperature keeps logits divided by it finite in float32.
+	temperature   = interval{low: MinTemperature, high: MaxTemperature}
 	positiveUpTo1 = interval{low: 0, high: 1, lowOpen: true}
 	belowOne      = interval{low: 0, high: 1, highOpen: true}
 	// moderate is for rewards, which are multiplied and added: results must be finite.

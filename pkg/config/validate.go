@@ -139,7 +139,7 @@ func isPath(s string) bool { return strings.ContainsAny(s, `/\.`) }
 
 func (r *Rollout) validate(v *validator) {
 	v.in(size, &r.RolloutBatchSize, &r.GroupSize)
-	v.in(positive, &r.SamplingTemperature)
+	v.in(temperature, &r.SamplingTemperature)
 	v.in(positiveUpTo1, &r.SamplingTopP)
 	v.in(sizeOrNone, &r.SamplingTopK)
 	v.in(anyTokens, &r.SamplingMinTokens)
@@ -190,7 +190,7 @@ func (l *LoRA) validate(v *validator, m Model, rank string) {
 func (c *Config) validateEval(v *validator) {
 	e := &c.Eval
 	v.in(counter, &e.EveryNSteps)
-	v.in(positive, &e.Temperature)
+	v.in(temperature, &e.Temperature)
 	v.in(positiveUpTo1, &e.TopP)
 	v.in(sizeOrNone, &e.TopK, &e.SaveSamples)
 	v.in(anyTokens, &e.MinTokens, &e.MaxTokens)

@@ -6,10 +6,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
+
+	"grpo/internal/process"
 )
 
 // A file is replaced in four steps: write a temporary file in the same folder, fsync it, rename it
@@ -150,16 +156,50 @@ func createTemp(path string) (f *os.File, err error) {
 	return f, err
 }
 
-// makeTemp calls make with temporary names next to path until one is free.
+// makeTemp removes what dead processes left next to path, and calls make with temporary names there
+// until one is free.
 func makeTemp(path string, make func(name string) error) error {
+	removeStale(path)
 	dir, base := filepath.Split(path)
 	for range 1000 {
-		name := fmt.Sprintf("%s.%s.%d-%d%s", dir, base, os.Getpid(), tempCounter.Add(1), tempSuffix)
+		name := fmt.Sprintf("%s.%s.%d-%d-%s%s", dir, base, os.Getpid(), tempCounter.Add(1), tempPlace(), tempSuffix)
 		if err := make(name); !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
 	return fmt.Errorf("no free name for a temporary file next to it (remove %s.%s.*%s)", dir, base, tempSuffix)
+}
+
+// A temporary name has the file's name, the process id, a number and the place in which the id is valid,
+// which names of earlier releases lack.
+var tempName = regexp.MustCompile(`^\.(.+)\.(\d+)-\d+(?:-([0-9a-f]{8}))?\` + tempSuffix + `$`)
+
+// tempPlace identifies this machine, since its start, and the container.
+var tempPlace = sync.OnceValue(func() string {
+	p := process.Here()
+	return checksum([]byte(p.Host + " " + p.Boot + " " + p.Namespace))[:8]
+})
+
+// staleAfter is the age at which what any process left is removed: none writes for so long.
+const staleAfter = 24 * time.Hour
+
+// removeStale deletes the temporary files and folders for path of processes that are certainly dead. It
+// needs no lock, and what it can't delete does no harm.
+func removeStale(path string) {
+	dir, base := filepath.Dir(path), filepath.Base(path)
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		m := tempName.FindStringSubmatch(e.Name())
+		if m == nil || m[1] != base {
+			continue
+		}
+		pid, _ := strconv.Atoi(m[2])
+		exists, _ := process.Exists(pid, "")
+		info, err := e.Info()
+		if m[3] == tempPlace() && !exists || err == nil && process.Age(info.ModTime()) > staleAfter {
+			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // syncDir makes a rename inside dir durable. It ignores EINVAL and unsupported-operation errors,

@@ -1,10 +1,14 @@
 package rundir
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func write(t *testing.T, path, content string) {
@@ -220,5 +224,41 @@ func TestMkdirAll(t *testing.T) {
 	write(t, filepath.Join(dir, "file"), "")
 	if err := MkdirAll(filepath.Join(dir, "file", "x")); err == nil || !strings.Contains(err.Error(), "file") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What a killed process left is removed by the next write to the same place. What a process that is
+// alive, or may be alive elsewhere, is writing stays, and so do other names.
+func TestStaleTemporaryFiles(t *testing.T) {
+	dir := t.TempDir()
+	dead := exec.Command(os.Args[0], "-test.run=NoTest")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	name := func(base string, pid int, place string) string {
+		return fmt.Sprintf(".%s.%d-1%s%s", base, pid, place, tempSuffix)
+	}
+	gone, here := dead.Process.Pid, "-"+tempPlace()
+	stays := []string{
+		name("model", os.Getppid(), here), name("model", gone, "-0badc0de"), name("model", gone, ""),
+		name("other", gone, here), ".model.tmp",
+	}
+	goes := []string{name("model", gone, here), name("model", gone, "-00000000")}
+	for _, n := range append(stays, goes...) {
+		if err := os.Mkdir(filepath.Join(dir, n), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, n, "weights"), "half")
+	}
+	old := time.Now().Add(-25 * time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, goes[1]), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewFolder(filepath.Join(dir, "model"), func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Sorted(slices.Values(append(stays, "model")))
+	if got := names(t, dir); !slices.Equal(got, want) {
+		t.Errorf("the folder has\n%q\nwant\n%q", got, want)
 	}
 }

@@ -156,7 +156,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a folder that is not there", func(t *testing.T, dir string) string { return filepath.Join(dir, "none") },
 			[]string{"no such file"}},
 		{"an empty folder", func(t *testing.T, dir string) string { return t.TempDir() }, []string{"not a run folder", ConfigFile}},
-		{"a file", func(t *testing.T, dir string) string { return filepath.Join(dir, ConfigFile) }, []string{"not a run's folder"}},
+		{"a file", func(t *testing.T, dir string) string { return filepath.Join(dir, ConfigFile) }, []string{"it is a file, not a run folder"}},
 		{"a broken line in the middle", func(t *testing.T, dir string) string {
 			p := filepath.Join(dir, MetricsFile)
 			write(t, p, "{]\n"+read(t, p))

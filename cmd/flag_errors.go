@@ -1,0 +1,135 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"grpo/internal/manpage"
+	"grpo/internal/words"
+	"grpo/pkg/config"
+)
+
+// flagError rewords an error about flags, with a suggestion.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var required *pflag.ValueRequiredError
+	var value *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		name, dashes := unknown.GetSpecifiedName(), "--"
+		if short, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "="); len(short) == 1 {
+			return &usageError{c, err}
+		} else if short != "" { // -values for --values
+			name, dashes = short, "-"
+		}
+		err = fmt.Errorf("unknown flag: %s%s%s", dashes, name, suggestFlag(c, name))
+	case errors.As(err, &required):
+		if want := wanted(required.GetFlag()); want != "" {
+			err = fmt.Errorf("--%s needs a value: %s", required.GetFlag().Name, want)
+		}
+	case errors.As(err, &value):
+		f := value.GetFlag()
+		want := wanted(f)
+		if _, counts := f.Value.(*countFlag); want != "" && !counts {
+			want = "want " + want
+		} else {
+			want = value.Unwrap().Error()
+		}
+		err = fmt.Errorf("--%s %s: %s", f.Name, words.Show(value.GetValue()), want)
+	}
+	return &usageError{c, err}
+}
+
+// wanted says what the values of a flag look like; empty for text.
+func wanted(f *pflag.Flag) string {
+	return map[string]string{
+		"int": "a whole number", "uint64": "a whole number of 0 or more", "float64": "a number",
+		"bool": "true or false", "duration": "a time such as 20ms",
+		"intSlice": "whole numbers such as 1,2", "float64Slice": "numbers such as 0.5,1",
+	}[f.Value.Type()]
+}
+
+// otherNames are names of other programs for flags, used only in suggestions. Those of keys are known
+// to package config.
+var otherNames = map[string]string{
+	"output_dir": "out", "output": "out", "outdir": "out", "save_dir": "out",
+	"model_name_or_path": "model", "checkpoint": "model", "num_seeds": "seeds",
+	"rewards": "group", // of explain advantages
+}
+
+// suggestFlag suggests, for an unknown flag, a flag of this command of another spelling, the flag or
+// the setting of a key of that name, a similar flag or key, or the commands that have it.
+func suggestFlag(c *cobra.Command, name string) string {
+	var flags []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, f.Name)
+		}
+	})
+	near := words.Nearest(name, flags)
+	underscored := strings.ReplaceAll(name, "-", "_")
+	for _, same := range []string{name, strings.ReplaceAll(name, "_", "-"), otherNames[underscored]} {
+		if slices.Contains(flags, same) {
+			return fmt.Sprintf(" (did you mean \"--%s\"?)", same)
+		}
+	}
+	elsewhere := haveFlag(c, name)
+	if near != "" && (words.Distance(name, near) == 1 || !isKey(c, underscored)) {
+		if elsewhere != "" {
+			elsewhere = fmt.Sprintf(" --%s is a flag of %s", name, elsewhere)
+		}
+		return fmt.Sprintf(" (did you mean \"--%s\"?%s)", near, elsewhere)
+	}
+	if hint := suggestKeyFlag(c, name, underscored); hint != "" {
+		return hint
+	}
+	if elsewhere != "" {
+		return " (a flag of " + elsewhere + ")"
+	}
+	return ""
+}
+
+// suggestKeyFlag suggests how to set the key that a flag may mean.
+func suggestKeyFlag(c *cobra.Command, name, key string) string {
+	if !takesKeys(c) {
+		return ""
+	}
+	k, err := config.FindKey(key)
+	if _, hint, ok := strings.Cut(fmt.Sprint(err), "(did you mean "); ok {
+		k, _ = config.FindKey(strings.Trim(hint, `"?)`))
+	}
+	switch {
+	case k.Path == "" && err != nil && strings.Contains(err.Error(), "write one of"):
+		return fmt.Sprintf(" (%v, with --set)", err)
+	case k.Path == "":
+		return ""
+	case k.Path == "train.learning_rate" && c.Flags().Lookup("values") != nil:
+		return " (the learning rates are --values)"
+	}
+	hint := fmt.Sprintf(" (did you mean --set %s=VALUE?)", k.Path)
+	if name == key && err == nil {
+		hint = fmt.Sprintf(" (it is a key: --set %s=VALUE)", key)
+	}
+	c.Flags().VisitAll(func(f *pflag.Flag) { // of a keyFlag
+		if strings.HasSuffix(f.Usage, "("+k.Path+")") {
+			hint = fmt.Sprintf(" (did you mean \"--%s\"?)", f.Name)
+		}
+	})
+	return hint
+}
+
+// haveFlag lists other commands that have a flag, three at most.
+func haveFlag(c *cobra.Command, name string) string {
+	var others []string
+	for _, other := range manpage.Commands(c.Root()) {
+		if f := other.Flags().Lookup(name); other != c && f != nil && !f.Hidden && len(others) < 3 {
+			others = append(others, fmt.Sprintf("%q", other.CommandPath()))
+		}
+	}
+	return strings.Join(others, ", ")
+}
