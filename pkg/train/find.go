@@ -92,7 +92,7 @@ func maybeWeights(path string) error {
 	}
 	start := make([]byte, 9) // the length of the header, and its first byte
 	if info.Mode().IsRegular() {
-		f, err := os.Open(path)
+		f, err := regular.Named(path)
 		if err != nil {
 			return err
 		}
