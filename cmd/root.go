@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -71,9 +70,9 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// isWrongPath reports whether a path that the user named is of the wrong kind.
+// isWrongPath reports whether a file or folder that the user named to be read is of the wrong kind.
 func isWrongPath(err error) bool {
-	return errors.Is(err, regular.ErrNamed) || errors.Is(err, rundir.ErrNotRun) || errors.Is(err, syscall.ENOTDIR)
+	return errors.Is(err, regular.ErrNamed) || errors.Is(err, rundir.ErrNotRun)
 }
 
 // errStopped is the end of a command that had nothing to save.

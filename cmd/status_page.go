@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/config"
 	"grpo/pkg/plots"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
@@ -18,7 +17,7 @@ import (
 // ends. It returns the last status.
 func followPage(ctx context.Context, s *State, o *statusOptions, st *sweep.Status) (*sweep.Status, error) {
 	if err := report.CheckStatusFile(o.html); err != nil {
-		return nil, config.Invalid(err)
+		return nil, err
 	}
 	if st.InProgress() {
 		textutil.Fprintf(s.Err, "%s is written every %s until no run is in progress (Ctrl-C stops this, not the runs)\n",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -144,7 +145,7 @@ func checkResume(c *cobra.Command, dir string, keys []keyFlag) error {
 func resumed(dir string, flags []config.Flag) (config.LoadOptions, error) {
 	path := filepath.Join(dir, rundir.ConfigFile)
 	switch err := regular.Check(path, regular.MaxDocument); {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return config.LoadOptions{}, fmt.Errorf("%w: resume %s: there is no run in this folder (it has no %s)",
 			config.ErrConfig, dir, rundir.ConfigFile)
 	case err != nil:
