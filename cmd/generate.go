@@ -58,9 +58,8 @@ message. --raw sends the text as it is, and special tokens such as
 			switch {
 			case len(o.Prompts) == 0 && o.file == "":
 				return usagef(cmd, "generate needs --prompt TEXT or --prompts FILE")
-			case o.Temperature != 0 && !(o.Temperature >= config.MinTemperature && o.Temperature <= config.MaxTemperature):
-				return usagef(cmd, "--temperature %v: give 0, which takes the likeliest token, or %g to %g", o.Temperature,
-					config.MinTemperature, config.MaxTemperature)
+			case o.Temperature != 0 && !config.IsTemperature(o.Temperature):
+				return usagef(cmd, "--temperature %v: give 0, which takes the likeliest token, or 1e-30 to 1e30", o.Temperature)
 			case !(o.TopP > 0 && o.TopP <= 1):
 				return usagef(cmd, "--top-p %v must be above 0 and at most 1 (1 = all tokens)", o.TopP)
 			case o.Greedy && (o.N > 1 || sampling):

@@ -72,7 +72,8 @@ known, "gold" (the right answer), "prompt", "problem" (its ID), "step" and "ende
 		Annotations: saves, // ends the processes of commands when it is interrupted
 	}
 	cf.add(c, config.Names(), keys)
-	c.Flags().StringVar(&o.samples, "samples", "", "completions: a JSONL `file`, such as the samples.jsonl of a run (\"-\" = standard input)")
+	c.Flags().StringVar(&o.samples, "samples", "", "completions: a JSONL `file`, such as the samples.jsonl of a run "+
+		"(\"-\" = standard input)")
 	c.Flags().VarP(&countFlag{&o.n, 0, maxCount}, "n", "n",
 		"number of problems to make completions from, or of completions of the file (0 = 2 problems, all completions)")
 	addJSON(c, &o.json)

@@ -220,7 +220,8 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 		return err
 	}
 	if len(plan.Manifest.Arms) == 1 && !o.out.quiet {
-		textutil.Fprintf(s.Err, "note: one arm: there is nothing to compare; give two values or more, or train it with grpo train\n")
+		textutil.Fprintf(s.Err, "note: one arm: there is nothing to compare; "+
+			"give two values or more, or train it with grpo train\n")
 	}
 	if err := o.launcher.check(plan.Launcher, o.jobs); err != nil {
 		return err

@@ -117,7 +117,8 @@ func Folder(path string) error {
 }
 
 // Named opens a file that the user named: a configuration, a file of problems. Links are followed.
-// Its errors wrap [ErrNamed]. Standard input and shell pipes can be read by their system names (/dev/stdin, /dev/fd/63). Any
+// Its errors wrap [ErrNamed].
+// Standard input and shell pipes can be read by their system names (/dev/stdin, /dev/fd/63). Any
 // other pipe or device is refused: a folder of unknown origin could contain one that never ends.
 func Named(path string) (*os.File, error) {
 	var f *os.File

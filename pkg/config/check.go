@@ -105,15 +105,15 @@ func (r interval) String() string {
 	return low + " and " + high
 }
 
-// Bounds of sampling temperatures.
-const MinTemperature, MaxTemperature = 1e-30, 1e30
+// IsTemperature reports whether a sampling temperature is in its bounds.
+func IsTemperature(t float64) bool { return t >= temperature.low && t <= temperature.high }
 
 var (
 	nonNegative = interval{low: 0, high: math.Inf(1)}
 	positive    = interval{low: 0, high: math.Inf(1), lowOpen: true}
 	fraction    = interval{low: 0, high: 1}
 	// temperature keeps logits divided by it finite in float32.
-	temperature   = interval{low: MinTemperature, high: MaxTemperature}
+	temperature   = interval{low: 1e-30, high: 1e30}
 	positiveUpTo1 = interval{low: 0, high: 1, lowOpen: true}
 	belowOne      = interval{low: 0, high: 1, highOpen: true}
 	// moderate is for rewards, which are multiplied and added: results must be finite.

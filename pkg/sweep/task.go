@@ -95,7 +95,7 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	case isLocked(err):
 		return nil, fmt.Errorf("%w: %w", train.ErrInterrupted, err)
 	case errors.Is(err, train.ErrNothingSaved):
-		// Training leaves the status "running" then, as a killed process does.
+		// Before training there is no status, or one of a process that was killed.
 		report(dir, path, opts.Now, rundir.StateInterrupted, "")
 	case err != nil && !errors.Is(err, train.ErrInterrupted):
 		report(dir, path, opts.Now, rundir.StateFailed, err.Error())

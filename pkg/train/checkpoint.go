@@ -121,7 +121,7 @@ func (t *trainer) checkpointOverdue() bool {
 	err := t.opts.Disk.pass(t.opts.Dir, checkpointBytes(t.cfg))
 	if err != nil {
 		t.savedAt = t.opts.Now() // the next try
-		t.opts.Observer.Note(fmt.Sprintf("no checkpoint after %g minutes (output.checkpoint_every_minutes): %v", minutes, err))
+		t.note("no checkpoint after %g minutes (output.checkpoint_every_minutes): %v", minutes, err)
 	}
 	return err == nil
 }

@@ -82,12 +82,13 @@ func NeedLess(cfg config.Config) string {
 	if isDecoder(cfg.Model) && cfg.Train.LoRA.Rank == 0 {
 		ways = append(ways, "train adapters (train.lora.rank=16)")
 	}
-	ways = append(ways, fmt.Sprintf("raise train.gradient_accumulation_steps, now %d", cfg.Train.GradientAccumulationSteps))
+	r := cfg.Rollout
+	smaller := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d", cfg.Train.GradientAccumulationSteps)
 	if limit := microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model); limit > 0 {
-		ways[len(ways)-1] = fmt.Sprintf("lower train.micro_batch_tokens, now %d", limit)
+		smaller = fmt.Sprintf("lower train.micro_batch_tokens, now %d", limit)
 	}
-	return strings.Join(append(ways, fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or rollout.sampling_max_tokens, "+
-		"now %d", cfg.Rollout.RolloutBatchSize, cfg.Rollout.SamplingMaxTokens)), "; ")
+	return strings.Join(append(ways, smaller, fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or "+
+		"rollout.sampling_max_tokens, now %d", r.RolloutBatchSize, r.SamplingMaxTokens)), "; ")
 }
 
 // AfterKill is the advice for a run of cfg whose process may have been killed for lack of memory: the
