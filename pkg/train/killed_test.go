@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 )
 
@@ -86,5 +87,17 @@ func TestCheckpointByTimeWithoutRoom(t *testing.T) {
 func TestDiskOfSmallModel(t *testing.T) {
 	if need := DiskOf(tinyDecoder(t)).Peak; need > 8<<20 {
 		t.Errorf("%s for a model of some kilobytes", Bytes(need))
+	}
+}
+
+// What helps most against a lack of memory comes first.
+func TestNeedLess(t *testing.T) {
+	if got := NeedLess(tinyDecoder(t)); !strings.HasPrefix(got, "train adapters (train.lora.rank") {
+		t.Error(got)
+	}
+	for _, cfg := range []config.Config{tinyDecoder(t, "train.lora.rank=2"), small()} {
+		if got := NeedLess(cfg); strings.Contains(got, "lora") || !strings.Contains(got, "rollout_batch_size") {
+			t.Error(got)
+		}
 	}
 }
