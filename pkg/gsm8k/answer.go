@@ -3,8 +3,6 @@ package gsm8k
 import (
 	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 const marker = "####"
@@ -129,59 +127,4 @@ func SameNumber(a, b string) bool {
 	}
 	y, ok := normaliseNumber(b)
 	return ok && canonicalNumber(x) == canonicalNumber(y)
-}
-
-// LastNumber returns the last decimal number of a completion, without commas, "$" and a plus sign.
-// It is the assignment's parser for GSM8K (parse_gsm8k_response) and the most lenient reading.
-//
-// Commas belong to the number if they group its digits by three: "1,234" is one number, "12, 34"
-// and "12,34" are two. A minus counts if it touches the number, or its "$", and does not follow a
-// letter, digit or closing bracket: "-7" is negative, "10-7" ends in 7. Exponents and fractions are
-// not numbers: "1/2" ends in 2. The cost is linear.
-func LastNumber(text string) (value string, ok bool) {
-	end := strings.LastIndexAny(text, "0123456789") + 1
-	if end == 0 {
-		return "", false
-	}
-	start := digitsBefore(text, end)
-	if start > 0 && text[start-1] == '.' { // the digits were the fraction
-		start = wholeBefore(text, start-1)
-	} else {
-		start = wholeBefore(text, end)
-	}
-	return normaliseNumber(signBefore(text[:start]) + text[start:end])
-}
-
-// digitsBefore returns the start of the run of digits that ends at end.
-func digitsBefore(s string, end int) int {
-	for end > 0 && s[end-1] >= '0' && s[end-1] <= '9' {
-		end--
-	}
-	return end
-}
-
-// wholeBefore returns the start of the integer that ends at end, including thousands commas.
-// Another group can precede a group of three digits; a run of four or more digits is a separate
-// number.
-func wholeBefore(s string, end int) int {
-	start := digitsBefore(s, end)
-	for end-start == 3 && start > 0 && s[start-1] == ',' {
-		first := digitsBefore(s, start-1)
-		if n := start - 1 - first; n < 1 || n > 3 {
-			break
-		}
-		end, start = start-1, first
-	}
-	return start
-}
-
-// signBefore returns "-" if the text before a number ends in a minus that is a
-// sign and not an operator.
-func signBefore(s string) string {
-	s, ok := strings.CutSuffix(strings.TrimSuffix(s, "$"), "-")
-	r, _ := utf8.DecodeLastRuneInString(strings.TrimSuffix(s, "$"))
-	if !ok || r == ')' || unicode.IsLetter(r) || unicode.IsDigit(r) {
-		return ""
-	}
-	return "-"
 }

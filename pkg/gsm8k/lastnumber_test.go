@@ -1,6 +1,7 @@
 package gsm8k
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,27 +20,39 @@ func TestLastNumber(t *testing.T) {
 		{"no zero before the point", "x = .5", "0.5", true},
 		{"thousands", "$1,234,567.25!", "1234567.25", true},
 		{"list", "12, 34", "34", true},
-		{"list without spaces", "1,2,3", "3", true},
-		{"commas that do not group", "12,34", "34", true},
-		{"a long group is a separate number", "1234,567", "567", true},
-		{"a short group starts the number", "5,1,234", "1,234", true},
+		{"list without spaces", "1,2,3", "", false},
+		{"commas that do not group", "12,34", "", false},
+		{"a group before the comma is too long", "1234,567", "", false},
+		{"a short group before the number", "5,1,234", "", false},
 		{"comma at the start", ",123", "123", true},
 		{"minus", "so -7", "-7", true},
 		{"minus at the start", "-7", "-7", true},
 		{"minus before the dollar", "-$7", "-7", true},
 		{"minus after the dollar", "$-7", "-7", true},
-		{"difference", "10-7", "7", true},
-		{"difference with brackets", "(1+2)-7", "7", true},
-		{"difference of a word", "x-7", "7", true},
-		{"spaced minus", "10 - 7", "7", true},
-		{"double minus", "--7", "-7", true},
+		{"difference", "10-7", "", false},
+		{"difference with brackets", "(1+2)-7", "", false},
+		{"difference of a word", "x-7", "", false},
+		{"spaced minus", "10 - 7", "", false},
+		{"double minus", "--7", "", false},
 		{"plus", "+7", "7", true},
-		{"fraction", "1/2", "2", true},
-		{"exponent", "1e3", "3", true},
-		{"version", "1.2.3", "2.3", true},
+		{"fraction", "1/2", "0.5", true},
+		{"exponent", "1e3", "1000", true},
+		{"version", "1.2.3", "", false},
 		{"percent", "50%", "50", true},
 		{"marker", "#### 12", "12", true},
 		{"box", `\boxed{72}`, "72", true},
+		{"bold", "The answer is **72**.", "72", true},
+		{"bold with a word", "**Answer:** 72", "72", true},
+		{"mathematics", `\(x = 72\)`, "72", true},
+		{"Chinese", "答案是72元", "72", true},
+		{"compound", "a 72-hour trip", "72", true},
+		{"ordinal", "on the 20th day", "20", true},
+		{"unit in another one", "5 hours and 30 minutes", "", false},
+		{"two amounts", "5 pens and 30 cups", "30", true},
+		{"hedge", "12 or 13", "13", true},
+		{"long line", strings.Repeat("a ", 4000) + "72" + strings.Repeat(" a", 4000), "72", true},
+		{"long number", "1" + strings.Repeat("0", 200), "1" + strings.Repeat("0", 200), true},
+		{"number beyond the limit", "1" + strings.Repeat("0", 4000), "", false},
 		{"leading zeros as written", "007", "007", true},
 		{"none", "no number here.", "", false},
 		{"empty", "", "", false},
@@ -54,11 +67,172 @@ func TestLastNumber(t *testing.T) {
 	}
 }
 
+// spellings write a positive integer that is no multiple of ten; "" if the form does not exist for it.
+// read is false for a spelling that stands for another value, or for none: no part of it is a number.
+var spellings = []struct {
+	name  string
+	spell func(n string) string
+	read  bool
+}{
+	{"plain", func(n string) string { return n }, true},
+	{"commas", group, true},
+	{"LaTeX commas", grouping("{,}"), true},
+	{"LaTeX thin spaces", grouping(`\,`), true},
+	{"comma and negative space", grouping(`,\!`), true},
+	{"no-break spaces", grouping("\u00a0"), true},
+	{"narrow no-break spaces", grouping("\u202f"), true},
+	{"thin spaces", grouping("\u2009"), true},
+	{"apostrophes", grouping("\u2019"), true},
+	{"underscores", grouping("_"), true},
+	{"full-width digits", fullWidth, true},
+	{"full-width commas", func(n string) string { return fullWidth(group(n)) }, true},
+	{"dollar", prefix("$"), true},
+	{"escaped dollar", prefix(`\$`), true},
+	{"euro before", prefix("€ "), true},
+	{"euro after", suffix(" €"), true},
+	{"code before", prefix("USD "), true},
+	{"rupees", prefix("Rs."), true},
+	{"percent", suffix("%"), true},
+	{"LaTeX percent", suffix(`\%`), true},
+	{"degrees", suffix(`^{\circ}`), true},
+	{"unit", suffix("km"), true},
+	{"unit in text", suffix(`\text{ dollars}`), true},
+	{"square unit", suffix(" cm^2"), true},
+	{"square unit as a character", suffix(" m²"), true},
+	{"box", func(n string) string { return `\boxed{` + n + "}" }, true},
+	{"box with a unit", func(n string) string { return `$\boxed{\$` + n + `\text{ per day}}$` }, true},
+	{"decimals", suffix(".00"), true},
+	{"exponent", func(n string) string { return n[:1] + "." + n[1:] + "0e" + strconv.Itoa(len(n)-1) }, true},
+
+	{"spaces", grouping(" "), false},
+	{"points", func(n string) string { return "1." + group(n)[:1] + "." + n }, false},
+	{"decimal comma", suffix(",5"), false},
+	{"two points", suffix(".5.7"), false},
+	{"tens of thousands", func(n string) string { return n + ",0000" }, false},
+	{"fraction", suffix("/7"), false},
+	{"fraction with spaces", suffix(" / 7"), false},
+	{"division", func(n string) string { return "7/" + n + "1" }, false},
+	{"fraction slash", suffix("\u20447"), false},
+	{"LaTeX fraction", func(n string) string { return `\frac{1}{` + n + "1}" }, false},
+	{"LaTeX fraction without braces", suffix(`\frac17`), false},
+	{"unfinished fraction", func(n string) string { return `\frac{` + n + "}{x}" }, false},
+	{"third", suffix("⅓"), false},
+	{"mixed number", suffix(" 1/7"), false},
+	{"mixed number in words", suffix(" and 1/7"), false},
+	{"and a half", suffix(" and a half"), false},
+	{"thirds", suffix(" thirds"), false},
+	{"power", suffix("^3"), false},
+	{"exponent in braces", prefix("10^{"), false},
+	{"power of ten", prefix("1.5 \u00d7 10^"), false},
+	{"superscript", suffix("\u00b3"), false},
+	{"subscript", prefix("x_"), false},
+	{"long exponent", suffix("e123"), false},
+	{"product", prefix("3*"), false},
+	{"product with spaces", prefix("3 * "), false},
+	{"LaTeX product", prefix(`3 \times `), false},
+	{"sum", prefix("7+"), false},
+	{"sum with spaces", prefix("7 + "), false},
+	{"difference", prefix("17-"), false},
+	{"difference with a sign", prefix("17 \u2212"), false},
+	{"minus and space", prefix("- "), false},
+	{"em dash", prefix("\u2014"), false},
+	{"plus or minus", prefix("±"), false},
+	{"root", func(n string) string { return `\sqrt{` + n + "}" }, false},
+	{"root sign", prefix("√"), false},
+	{"function", func(n string) string { return "sqrt(" + n + ")" }, false},
+	{"variable", suffix("x"), false},
+	{"pi", suffix(`\pi`), false},
+	{"identifier", prefix("B"), false},
+	{"hexadecimal", prefix("0x"), false},
+	{"time", prefix("7:"), false},
+	{"recurring", suffix(".333..."), false},
+	{"recurring in LaTeX", func(n string) string { return n + `.\overline{3}` }, false},
+	{"dozen", suffix(" dozen"), false},
+	{"K", suffix("K"), false},
+	{"circled digit", suffix("①"), false},
+	{"other digits", prefix("٣"), false},
+	{"million and more", prefix("2 million "), false},
+}
+
+func prefix(p string) func(string) string { return func(n string) string { return p + n } }
+func suffix(p string) func(string) string { return func(n string) string { return n + p } }
+
+// grouping writes a separator between groups of three digits.
+func grouping(separator string) func(string) string {
+	return func(n string) string { return strings.ReplaceAll(group(n), ",", separator) }
+}
+
+func fullWidth(s string) string {
+	return strings.Map(func(r rune) rune { return r - '!' + 0xff01 }, s)
+}
+
+// No reader takes a part of a spelling for the number: each reads the whole, or nothing.
+func TestNoNumberIsReadInPart(t *testing.T) {
+	forms := []string{"So he has %s.", "#### %s", `$\boxed{%s}$`, "x = %s\n", "**%s**", "</think> <answer>%s</answer>"}
+	digits := regexp.MustCompile("[0-9]+")
+	for _, s := range spellings {
+		t.Run(s.name, func(t *testing.T) {
+			for _, n := range []string{"5", "250", "1234567"} {
+				spelled := s.spell(n)
+				if spelled == n && s.name != "plain" {
+					continue // too short for a separator
+				}
+				plain := strings.TrimRight(n, "0")
+				for _, form := range forms {
+					text := strings.Replace(form, "%s", spelled, 1)
+					got, ok := LastNumber(text)
+					if want := s.read; ok != want || ok && !SameNumber(got, n) {
+						t.Errorf("LastNumber(%q) = %q, %v; want %q, %v", text, got, ok, n, want)
+					}
+					parts := digits.FindAllString(strings.ReplaceAll(spelled, ",", ""), -1)
+					for _, part := range append(parts, n, plain, n[len(n)-1:]) {
+						if SameNumber(part, n) && (s.read || s.name == "spaces") {
+							continue // the assignment's graders remove spaces
+						}
+						in := RewardInput{Completion: text, Ended: true, Problem: Problem{Gold: part}}
+						for _, name := range CosineBases() {
+							if f, err := NewReward(name, RewardParams{}); err != nil || f(in) != 0 {
+								t.Errorf("%s rewards %s for %q (%v)", name, part, text, err)
+							}
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// A sign belongs to the number, however it is written.
+func TestLastNumberSigns(t *testing.T) {
+	for _, sign := range []string{"-", "\u2212", "\u2013", "\u2010", "\uff0d", "negative ", "minus "} {
+		for _, form := range []string{"%s250", "he owes %s250 dollars", "(%s250)", "$%s250$", "%s$250", "%s€250", `\boxed{%s250}`, "x=%s250", "**%s250**",
+			"%s250.0", "%s2.5e2", `%s1,234`, "%s1 1/2", `%s1\frac{1}{2}`, "%s½", "%s2 million"} {
+			text := strings.Replace(form, "%s", sign, 1)
+			if got, ok := LastNumber(text); !ok || got[0] != '-' {
+				t.Errorf("LastNumber(%q) = %q, %v", text, got, ok)
+			}
+		}
+	}
+}
+
+func TestLastNumberReadsFractionsAndScales(t *testing.T) {
+	for text, want := range map[string]string{"1/2": "0.5", "\u00bd": "0.5", "2\u00bd hours": "2.5", `\frac{14}{4}`: "3.5", `\frac12`: "0.5",
+		`7\frac{3}{4}`: "7.75", "7 3/4": "7.75", "2 and 3/4": "2.75", "-7 3/4": "-7.75", `$\dfrac{1}{8}$`: "0.125",
+		"5 million": "5000000", "$1.5 billion": "1500000000", "5 hundred thousand": "500000", `5\text{ million}`: "5000000",
+		"1e-3": "0.001", "2.5E3": "2500",
+		// A calculation, a fraction without a decimal, and what is too long.
+		"48/2": "", "1/3": "", "1/0": "", "1/" + strings.Repeat("2", 99): "", "1" + strings.Repeat(" million", 99): ""} {
+		if got, ok := LastNumber(text); got != want || ok != (want != "") {
+			t.Errorf("LastNumber(%q) = %q, %v; want %q", text, got, ok, want)
+		}
+	}
+}
+
 func TestLastNumberReadsWhatIsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64().Draw(t, "n")
-		before := rapid.StringMatching(`([a-z 0-9.,$-]* )?`).Draw(t, "before")
-		after := rapid.StringMatching(`[a-z .!)-]*`).Draw(t, "after")
+		before := rapid.StringMatching(`([a-z 0-9.,$-]*[a-z] )?`).Draw(t, "before")
+		after := rapid.StringMatching(`( [a-w]{4}|[.!)-])?[.!)]*`).Draw(t, "after")
 		text := strconv.FormatInt(n, 10)
 		if rapid.Bool().Draw(t, "grouped") {
 			text = group(text)
