@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"runtime"
@@ -24,7 +25,7 @@ func (o *batchOptions) add(c *cobra.Command, format string) {
 }
 
 // batch gives c the flags and the function of a command that computes a file.
-func batch[T any](s *State, c *cobra.Command, format string,
+func batch[T explain.Case](s *State, c *cobra.Command, format string,
 	compute func(file string, data []byte) ([]T, error), write func(w io.Writer, file string, cases []T) error,
 ) *cobra.Command {
 	o := &batchOptions{}
@@ -42,7 +43,7 @@ func batch[T any](s *State, c *cobra.Command, format string,
 }
 
 // runBatch reads the file, computes its cases and prints them as text or JSON.
-func runBatch[T any](s *State, o *batchOptions, compute func(file string, data []byte) ([]T, error),
+func runBatch[T explain.Case](s *State, o *batchOptions, compute func(file string, data []byte) ([]T, error),
 	write func(w io.Writer, file string, cases []T) error,
 ) error {
 	var data []byte
@@ -62,9 +63,11 @@ func runBatch[T any](s *State, o *batchOptions, compute func(file string, data [
 		return err
 	}
 	if o.json {
-		return printJSON(s.Out, cases)
+		err = printJSON(s.Out, cases)
+	} else {
+		err = write(s.Out, file, cases)
 	}
-	return write(s.Out, file, cases)
+	return cmp.Or(err, explain.Disagreement(file, cases))
 }
 
 func newExplainLoss(s *State) *cobra.Command {
@@ -89,7 +92,8 @@ on_policy. verl's format: "policy_losses", each with loss_mode, loss_agg_mode an
 loss_scale_factor.
 
 --json prints a list of {"loss", "grad_per_token_logps", "metrics"} in the order of
-the cases. Expected values in a case (loss, gradient, metrics) are compared.`,
+the cases. Expected values in a case (loss, gradient, metrics) are compared; a
+difference ends the command with exit code 1.`,
 		Example: `  grpo explain loss --batch cases.json
   grpo explain loss --batch cases.json --json | jq '.[0].loss'`,
 	}
@@ -105,7 +109,8 @@ func newExplainReward(s *State) *cobra.Command {
 default, or question_only_reward_fn).
 
 --json prints a list of {"format_reward", "answer_reward", "reward"} in the order
-of the cases. Expected values in a case are compared.`,
+of the cases. Expected values in a case are compared; a difference ends the
+command with exit code 1.`,
 		Example: `  grpo explain reward --batch answers.json
   echo '{"cases":[{"response":"x </think> <answer>72</answer>","ground_truth":"72"}]}' |
     grpo explain reward --batch -`,

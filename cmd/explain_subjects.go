@@ -74,7 +74,8 @@ null = not scorable) and num_generations; grpo cases may have reward_weights,
 scale_rewards (group, batch, none) and multi_objective_aggregation
 (sum_then_normalize, normalize_then_sum); rloo cases reward_weights,
 reward_clip_range, normalize_advantages and beta. --json prints a list of
-{"advantages"} in the order of the cases.`,
+{"advantages"} in the order of the cases. Expected advantages in a case are
+compared; a difference ends the command with exit code 1.`,
 		Example: `  grpo explain advantages
   grpo explain advantages --group 1,1,0,0 --group 1,0,0,0 --nearly 0.5,0.5,0.5,0.49
   grpo explain advantages --batch cases.json --json`,

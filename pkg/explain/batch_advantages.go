@@ -123,9 +123,7 @@ func (f *rewardFields) result(v value, name string, adv []float64, err error) (A
 		return c, at.errorf("%d expected advantages for %d rewards", len(f.Expected), len(adv))
 	}
 	c.Check = &Check{}
-	for i, want := range f.Expected {
-		c.Check.add(fmt.Sprintf("advantages[%d]", i), adv[i], want)
-	}
+	c.Check.addAll("advantages", adv, f.Expected, func(i int) string { return fmt.Sprintf("[%d]", i) })
 	return c, at.noNull(f.Expected)
 }
 
@@ -265,6 +263,6 @@ func WriteAdvantages(w io.Writer, file string, cases []AdvantageCase, eps float6
 	p.caseTable("llllll", table, checks)
 	p.paragraph(`eps %s; standard deviations are sample standard deviations. A reward of n/a was not scored by any
 		function: it is left out of the baseline, and its advantage is 0.`, short(eps))
-	p.checks(checks)
+	p.checks(checksOf(cases))
 	return p.writeTo(w)
 }

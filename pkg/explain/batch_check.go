@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"grpo/internal/textutil"
 )
@@ -15,26 +16,54 @@ const (
 
 // Check compares computed numbers with the expected values of a file.
 type Check struct {
-	Values int     // number compared
-	Wrong  int     // number outside the tolerance
-	Worst  float64 // largest difference
-	First  string  // first wrong one, in the order of names
+	Values      int          // number compared
+	Wrong       int          // number outside the tolerance
+	Worst       float64      // largest difference
+	Differences []Difference // one for each quantity that differs
 }
 
+// Difference is a quantity, such as the gradient, in which numbers are outside the tolerance.
+type Difference struct {
+	Name          string
+	Index         string // of the first number that differs, such as [1][3]; "" if there is one number
+	Got, Want     float64
+	Wrong, Values int
+}
+
+func (d Difference) String() string {
+	s := fmt.Sprintf("%s%s: expected %s, got %s", textutil.Printable(d.Name, 43), d.Index, short(d.Want), short(d.Got))
+	if d.Values > 1 {
+		s += fmt.Sprintf(" (%d of %d numbers differ)", d.Wrong, d.Values)
+	}
+	return s
+}
+
+// add compares one number.
 func (c *Check) add(name string, got, want float64) {
-	c.Values++
-	if math.IsNaN(got) && math.IsNaN(want) || got == want {
-		return
-	}
-	d := math.Abs(got - want)
-	if !(d <= c.Worst) {
-		c.Worst = d
-	}
-	if !(d <= atol+rtol*math.Abs(want)) {
-		c.Wrong++
-		if c.First == "" || name < c.First {
-			c.First = name
+	c.addAll(name, []float64{got}, []float64{want}, func(int) string { return "" })
+}
+
+// addAll compares the numbers of one quantity; index names the place of the i-th.
+func (c *Check) addAll(name string, got, want []float64, index func(i int) string) {
+	diff := Difference{Name: name, Values: len(want)}
+	for i, w := range want {
+		c.Values++
+		if math.IsNaN(got[i]) && math.IsNaN(w) || got[i] == w {
+			continue
 		}
+		d := math.Abs(got[i] - w)
+		if !(d <= c.Worst) {
+			c.Worst = d
+		}
+		if !(d <= atol+rtol*math.Abs(w)) {
+			c.Wrong++
+			if diff.Wrong++; diff.Wrong == 1 {
+				diff.Index, diff.Got, diff.Want = index(i), got[i], w
+			}
+		}
+	}
+	if diff.Wrong > 0 {
+		c.Differences = append(c.Differences, diff)
 	}
 }
 
@@ -54,7 +83,45 @@ func (c *Check) String() string {
 	case c.Wrong == 0:
 		return "agrees"
 	}
-	return fmt.Sprintf("differs: %s (%d of %d)", textutil.Printable(c.First, 43), c.Wrong, c.Values)
+	var names []string
+	for _, d := range c.Differences {
+		names = append(names, textutil.Printable(d.Name, 43))
+	}
+	return "differs: " + strings.Join(names, ", ")
+}
+
+// Case is a case of a batch file.
+type Case interface{ check() *Check }
+
+func (c LossCase) check() *Check      { return c.Check }
+func (c AdvantageCase) check() *Check { return c.Check }
+func (c RewardCase) check() *Check    { return c.Check }
+
+func checksOf[T Case](cases []T) []*Check {
+	checks := make([]*Check, len(cases))
+	for i, c := range cases {
+		checks[i] = c.check()
+	}
+	return checks
+}
+
+// Disagreement returns an error if a case differs from the expected values of its file. It names
+// each quantity of the first such case.
+func Disagreement[T Case](file string, cases []T) error {
+	wrong, first := 0, ""
+	for i, check := range checksOf(cases) {
+		if check == nil || check.Wrong == 0 {
+			continue
+		}
+		if wrong++; wrong == 1 {
+			first = fmt.Sprintf("case %d, ", i) + each(check.Differences, "; ", Difference.String)
+		}
+	}
+	if wrong == 0 {
+		return nil
+	}
+	return fmt.Errorf("compare with the expected values of %s: %d of %s %s: %s", file, wrong,
+		textutil.Count(len(cases), "case"), plural(wrong, "differs", "differ"), first)
 }
 
 // caseTable writes a table of cases, with a column for the checks of its rows if there are any; row
@@ -96,6 +163,20 @@ func (p *page) checks(checks []*Check) {
 		p.paragraph(`The file has expected values for %s, and %d %s by more than %s + %s * |expected| (largest
 			difference %s).`,
 			cases, wrong, plural(wrong, "differs", "differ"), short(atol), short(rtol), digits(all.Worst, 3))
+		p.differences(checks)
+	}
+}
+
+// differences lists what differs, by the number of the case.
+func (p *page) differences(checks []*Check) {
+	p.gap()
+	for i, c := range checks {
+		if c == nil {
+			continue
+		}
+		for _, d := range c.Differences {
+			p.line("case %d, %s", i, d)
+		}
 	}
 }
 

@@ -224,11 +224,13 @@ func TestMaskedTokensOfAFileDoNotLeak(t *testing.T) {
 	}
 }
 
-// A wrong expected value is found, and named.
+// A wrong expected value is found, and named, each quantity apart.
 func TestCheckFindsWhatDiffers(t *testing.T) {
 	root := decode(t, reference(t, "trl_loss_cases.json"))
 	cases := root["cases"].([]any)[:3]
 	cases[0].(map[string]any)["loss"] = 1.0
+	row := cases[0].(map[string]any)["grad_per_token_logps"].([]any)[1].([]any)
+	row[0], row[2] = 3.0, 4.0
 	cases[1].(map[string]any)["metrics"].(map[string]any)["entropy"] = 0.0
 	cases[2].(map[string]any)["metrics"] = map[string]any{"no_such_metric": 0.0}
 	root["cases"] = cases
@@ -240,21 +242,32 @@ func TestCheckFindsWhatDiffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"differs: loss (1 of 55)", "differs: entropy (1 of 55)", "differs: no_such_metric (1 of 50)"} {
+	for i, want := range []string{"differs: loss, gradient", "differs: entropy", "differs: no_such_metric"} {
 		if s := got[i].Check.String(); s != want {
 			t.Errorf("case %d: %q, want %q", i, s, want)
 		}
+	}
+	d := got[0].Check.Differences
+	if d[0].Want != 1 || d[0].Got != got[0].Loss || d[0].Index != "" || d[0].Values != 1 {
+		t.Errorf("the loss: %+v", d[0])
+	}
+	if d[1].Index != "[1][0]" || d[1].Want != 3 || d[1].Got != got[0].Grad[1][0] || d[1].Wrong != 2 {
+		t.Errorf("the gradient: %+v", d[1])
 	}
 	var b strings.Builder
 	if err := WriteLosses(&b, "f", got); err != nil {
 		t.Fatal(err)
 	}
-	textHas(t, b.String(), "expected values for 3 cases, and 3 differ by more than")
+	textHas(t, b.String(), "expected values for 3 cases, and 3 differ by more than", "case 0, loss: expected 1, got ",
+		"case 0, gradient[1][0]: expected 3, got ", "(2 of ", "case 1, entropy: expected 0, got ")
+	if err := Disagreement("f", got); err == nil || !strings.Contains(err.Error(), "gradient[1][0]: expected 3") {
+		t.Errorf("the error is %v", err)
+	}
 	c := Check{}
 	c.add("a", math.NaN(), 1)
 	c.add("b", math.Inf(1), math.Inf(1))
 	c.add("c", math.NaN(), math.NaN())
-	if c.Wrong != 1 || c.First != "a" {
+	if c.Wrong != 1 || c.Differences[0].Name != "a" {
 		t.Errorf("check %+v", c)
 	}
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -242,20 +243,22 @@ func (w expected) check(got LossCase) (*Check, error) {
 		c.add("loss", got.Loss, *w.Loss)
 	}
 	if w.grad != nil {
-		want, flat := slices.Concat(w.grad...), slices.Concat(got.Grad...)
-		if len(want) != len(flat) {
-			return nil, fmt.Errorf("the expected gradient has %d numbers, the batch %d tokens", len(want), len(flat))
+		sameLength := func(a, b []float64) bool { return len(a) == len(b) }
+		if !slices.EqualFunc(w.grad, got.Grad, sameLength) {
+			return nil, fmt.Errorf("the expected gradient is not of the batch's shape (%d, %d)",
+				len(got.Grad), len(got.Grad[0]))
 		}
-		for i, g := range flat {
-			c.add("gradient", g, want[i])
-		}
+		columns := len(got.Grad[0])
+		c.addAll("gradient", slices.Concat(got.Grad...), slices.Concat(w.grad...), func(i int) string {
+			return fmt.Sprintf("[%d][%d]", i/columns, i%columns)
+		})
 	}
-	for name, x := range w.Metrics {
+	for _, name := range slices.Sorted(maps.Keys(w.Metrics)) {
 		g, ok := got.Metrics[name]
 		if !ok {
 			g = math.Inf(1) // a metric that is not computed here never agrees
 		}
-		c.add(name, g, x)
+		c.add(name, g, w.Metrics[name])
 	}
 	return c.orNil(), nil
 }
@@ -265,7 +268,7 @@ func WriteLosses(w io.Writer, file string, cases []LossCase) error {
 	p := &page{}
 	p.title("%s of %s", textutil.Count(len(cases), "case"), file)
 	table := [][]string{{"case", "configuration", "", "loss", "|gradient|", "clipped", "low", "high", "dual"}}
-	var checks []*Check
+	checks := checksOf(cases)
 	onPolicy := map[bool]string{true: "on-policy"}
 	for i, c := range cases {
 		squares := 0.0
@@ -278,7 +281,7 @@ func WriteLosses(w io.Writer, file string, cases []LossCase) error {
 			c.clipFraction("clip_ratio/low_mean"), c.clipFraction("clip_ratio/high_mean"),
 			c.clipFraction("actor/pg_clipfrac_lower"),
 		}
-		table, checks = append(table, row), append(checks, c.Check)
+		table = append(table, row)
 	}
 	p.caseTable("lllrrrrrrl", table, checks)
 	p.paragraph(`|gradient| is the norm of dL/dlogp over all tokens. clipped, low, high and dual are fractions of the

@@ -93,14 +93,13 @@ func WriteRewards(w io.Writer, file string, cases []RewardCase) error {
 	p := &page{}
 	p.title("%s of %s", textutil.Count(len(cases), "response"), file)
 	table := [][]string{{"case", "format", "answer", "reward", "gold", "response"}}
-	var checks []*Check
+	checks := checksOf(cases)
 	formatted, correct := 0, 0
 	for i, c := range cases {
 		table = append(table, []string{
 			strconv.Itoa(i), short(c.FormatReward), short(c.AnswerReward), words.Rounded(c.Reward),
 			quote(strings.Join(c.Gold, "|"), 16), quote(c.Response, 48),
 		})
-		checks = append(checks, c.Check)
 		formatted += int(c.FormatReward)
 		correct += int(c.AnswerReward)
 	}

@@ -69,7 +69,7 @@ func TestLossesRefuse(t *testing.T) {
 		{"entropy without entropies", config, config + `, "entropy_coef": 0.01`, "f.json: cases[0]: entropy_coef is 0.01, but inputs.entropies is missing"},
 		{"quantile without entropies", config, config + `, "top_entropy_quantile": 0.2`, "f.json: cases[0]: top_entropy_quantile is 0.2, but inputs.entropies is missing"},
 		{"expected loss", `{"config": {"loss_type": "grpo"}}`, `{"config": {"loss_type": "grpo"}, "loss": "x"}`, "f.json: cases[0].loss: a string"},
-		{"expected gradient", `{"config": {"loss_type": "grpo"}}`, `{"config": {"loss_type": "grpo"}, "grad_per_token_logps": [[1]]}`, "f.json: cases[0]: the expected gradient has 1 numbers, the batch 4 tokens"},
+		{"expected gradient", `{"config": {"loss_type": "grpo"}}`, `{"config": {"loss_type": "grpo"}, "grad_per_token_logps": [[1]]}`, "f.json: cases[0]: the expected gradient is not of the batch's shape (2, 2)"},
 		{"expected metrics", `{"config": {"loss_type": "grpo"}}`, `{"config": {"loss_type": "grpo"}, "metrics": {"kl": "x"}}`, "f.json: cases[0].metrics.kl: a string"},
 	}
 	for _, tt := range tests {
@@ -181,7 +181,7 @@ func TestRewardFiles(t *testing.T) {
 	if err := WriteRewards(&b, "f.json", cases); err != nil {
 		t.Fatal(err)
 	}
-	textHas(t, b.String(), "2 formatted and correct, 0 formatted and wrong, 1 unformatted", "differs: reward (1 of 1)", "2 cases, and 1 differs by more")
+	textHas(t, b.String(), "2 formatted and correct, 0 formatted and wrong, 1 unformatted", "differs: reward", "case 2, reward: expected 1, got 0", "2 cases, and 1 differs by more")
 	tests := []struct{ name, old, new, want string }{
 		{"no cases", `"cases"`, `"_cases"`, "f.json: cases: missing"},
 		{"none", file, `{"cases": []}`, "f.json: cases: no cases"},
