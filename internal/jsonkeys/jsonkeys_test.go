@@ -1,8 +1,10 @@
 package jsonkeys
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestCheck(t *testing.T) {
@@ -17,4 +19,33 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v, want the key %q", text, err, key)
 		}
 	}
+}
+
+func TestCharacters(t *testing.T) {
+	for text, at := range map[string]string{
+		`"\ud83d\ude00"`: "", `"\\ud83d"`: "", `"\\\\ud83d\n"`: "", `"\u0041\uD83D\uDE00\uFFFD"`: "", `"\u"`: "", `"\`: "", `"\ud8`: "",
+		`"\ud83d"`: "byte 1: half", `"\ude00"`: "byte 1:", `"a\\\uD83Dx"`: "byte 4:", `"\ud83d\ud83d\ude00"`: "byte 1:",
+		`"\ude00\ud83d"`: "byte 1:", `{"\ud83d\u0041":1}`: "byte 2:", `"\ud83d\\ude00"`: "byte 1:", `"\ud83d\n"`: "byte 1:",
+	} {
+		err := Check([]byte(text))
+		if (err == nil) != (at == "") || err != nil && !strings.HasPrefix(err.Error(), at) {
+			t.Errorf("%s: %v, want %q", text, err, at)
+		}
+	}
+}
+
+// The decoder replaces exactly what the check refuses.
+func FuzzCharacters(f *testing.F) {
+	f.Add(`\ud83d\ude00`)
+	f.Add(`\ud83d\\ude00`)
+	f.Fuzz(func(t *testing.T, body string) {
+		var s string
+		if strings.Contains(strings.ToLower(body), "fffd") || json.Unmarshal([]byte(`"`+body+`"`), &s) != nil || !utf8.ValidString(body) ||
+			strings.ContainsRune(body, utf8.RuneError) {
+			return
+		}
+		if err := Characters([]byte(`"` + body + `"`)); (err != nil) != strings.ContainsRune(s, utf8.RuneError) {
+			t.Errorf("%q: %v, decoded %q", body, err, s)
+		}
+	})
 }

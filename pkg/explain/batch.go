@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"grpo/internal/jsonkeys"
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/internal/words"
@@ -96,6 +97,9 @@ func document(name string, data []byte, to any, ignored ...string) (value, error
 	var syntax *json.SyntaxError
 	switch {
 	case err == nil:
+		if err := jsonkeys.Characters(data); err != nil {
+			return root, root.errorf("%w", err)
+		}
 		return root, root.decode(to, ignored...)
 	case !errors.As(err, &syntax):
 		return root, err

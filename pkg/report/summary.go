@@ -186,6 +186,9 @@ func lastMetrics(r *rundir.Run) string {
 			analysis.Significant(accuracy, 3), analysis.Significant(m.Preference["rewards/margins"], 3))
 	}
 	entropy, norm := analysis.Significant(m.Entropy, 3), analysis.Significant(m.GradNorm, 3)
+	if math.IsNaN(m.Entropy) && !math.IsNaN(m.Loss) { // no completion was in an update
+		entropy = analysis.Absent
+	}
 	if m.Preference != nil && m.Preference["pairs"] == 0 {
 		entropy, norm = analysis.Absent, analysis.Absent+" (no pair, no update)"
 	}

@@ -73,7 +73,7 @@ type Metrics struct {
 
 	Loss         float64  `json:"loss"`          // mean over the step's updates
 	GradNorm     float64  `json:"grad_norm"`     // before clipping, mean over updates
-	Entropy      float64  `json:"entropy"`       // mean over completion tokens, nats
+	Entropy      float64  `json:"entropy"`       // mean over the tokens of the loss, nats; null if there are none
 	ClipFraction *float64 `json:"clip_fraction"` // null on-policy
 	LearningRate float64  `json:"learning_rate"` // of the step's last update
 

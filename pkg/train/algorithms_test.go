@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -171,6 +172,30 @@ func TestOverlongFiltering(t *testing.T) {
 	}
 	if a[0].GradNorm == b[0].GradNorm || a[0].FracRewardZeroStd != b[0].FracRewardZeroStd {
 		t.Errorf("norm %v and %v, flat %v and %v", a[0].GradNorm, b[0].GradNorm, a[0].FracRewardZeroStd, b[0].FracRewardZeroStd)
+	}
+}
+
+// A step whose completions are all masked has no entropy, which is not an entropy of 0.
+func TestMaskedStepHasNoEntropy(t *testing.T) {
+	dir := t.TempDir()
+	cfg := quick("sampling_max_tokens=2", "n_grpo_steps=2", "mask_truncated_completions=true",
+		"entropy_coef=0.01", "use_adaptive_entropy=true", "entropy_target=0.2")
+	run := mustRun(t, cfg, dir, 1)
+	for _, m := range run.Metrics {
+		if m.FracTruncated != 1 || !math.IsNaN(m.Entropy) || *m.EntropyCoef != cfg.Algorithm.EntropyCoef {
+			t.Errorf("step %d: %+v", m.Step, m)
+		}
+	}
+	if text := string(slurp(t, filepath.Join(dir, rundir.MetricsFile))); strings.Count(text, `"entropy":null`) != 2 {
+		t.Errorf("metrics.jsonl has %s", text)
+	}
+	if log := string(slurp(t, filepath.Join(dir, rundir.LogFile))); !strings.Contains(log, "entropy n/a") {
+		t.Errorf("run.log has %s", log)
+	}
+	table := strings.Split(string(run.CSV()), "\n")
+	column := slices.Index(strings.Split(table[0], ","), "train/entropy")
+	if row := strings.Split(table[2], ","); row[column] != "" {
+		t.Errorf("metrics.csv has %q", row[column])
 	}
 }
 

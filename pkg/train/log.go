@@ -49,8 +49,12 @@ func (l *teeLog) Step(m rundir.Metrics) {
 	if p := m.Preference; p != nil {
 		what = fmt.Sprintf("%g pairs, %.3f of them ranked right, margin %.4g", p["pairs"], p["rewards/accuracies"], p["rewards/margins"])
 	}
-	l.write("step %d: %s, loss %.6g, gradient norm %.4g, entropy %.4g, length %.1f",
-		m.Step, what, m.Loss, m.GradNorm, m.Entropy, m.Length)
+	entropy := fmt.Sprintf("%.4g", m.Entropy)
+	if math.IsNaN(m.Entropy) {
+		entropy = "n/a"
+	}
+	l.write("step %d: %s, loss %.6g, gradient norm %.4g, entropy %s, length %.1f",
+		m.Step, what, m.Loss, m.GradNorm, entropy, m.Length)
 	l.next.Step(m)
 }
 

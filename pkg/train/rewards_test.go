@@ -141,7 +141,7 @@ func TestAllNull(t *testing.T) {
 		if log := string(slurp(t, filepath.Join(dir, rundir.LogFile))); !strings.Contains(log, "step 1: no completion has a reward, ") {
 			t.Errorf("%v: log %s", set, log)
 		}
-		if m := run.Metrics[0]; !math.IsNaN(m.Reward.Mean) || m.GradNorm != 0 {
+		if m := run.Metrics[0]; !math.IsNaN(m.Reward.Mean) || !math.IsNaN(m.Reward.Std) || m.GradNorm != 0 {
 			t.Errorf("%v: metrics %+v", set, m)
 		}
 		if all := strings.Join(run.Result.Warnings, "\n"); !strings.Contains(all, "the weights did not move") {

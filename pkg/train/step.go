@@ -201,7 +201,7 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 func (s *updateStats) addMetrics(m *rundir.Metrics) {
 	m.Loss, m.GradNorm = s.loss/float64(s.updates), s.norm/float64(s.updates)
 	m.LearningRate = s.rate
-	m.Entropy = s.entropy / float64(max(1, s.entropyTokens))
+	m.Entropy = s.entropy / float64(s.entropyTokens) // NaN without tokens
 	m.ClipFraction, m.RatioMean = s.policy.ClipFraction(), s.policy.MeanRatio()
 	m.ApproxKL, m.ReferenceKL = s.policy.ApproxKL(), s.policy.MeanRefKL()
 	m.ValueLoss = s.valueLoss
@@ -209,10 +209,13 @@ func (s *updateStats) addMetrics(m *rundir.Metrics) {
 }
 
 // describe returns the mean and the sample standard deviation of the values that
-// are not NaN.
+// are not NaN; NaN if there are none.
 func describe(x []float64) rundir.Stat {
 	x = scored(x)
 	s := rundir.Stat{Mean: mean(x)}
+	if len(x) == 0 {
+		s.Std = math.NaN()
+	}
 	if n := float64(len(x)); n > 1 {
 		var sq float64
 		for _, v := range x {

@@ -287,10 +287,10 @@ func (t *trainer) withoutSkipped(r *rollout, rows []int) (kept, flat []int) {
 }
 
 // adaptEntropy moves the coefficient of the entropy bonus towards its target
-// (algorithm.use_adaptive_entropy).
+// (algorithm.use_adaptive_entropy), unless the step had no entropy.
 func (t *trainer) adaptEntropy(entropy float64) {
 	a := t.cfg.Algorithm
-	if !a.UseAdaptiveEntropy {
+	if !a.UseAdaptiveEntropy || math.IsNaN(entropy) {
 		return
 	}
 	t.state.EntropyCoef, t.state.EntropyApply = rl.AdaptEntropyCoef(t.state.EntropyCoef, entropy,

@@ -2,6 +2,7 @@ package hf
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"sync"
 
 	"grpo/internal/hubcache"
+	"grpo/internal/jsonkeys"
 	"grpo/internal/regular"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf/bpe"
@@ -197,7 +199,7 @@ func (c *Checkpoint) readTokenizerConfig(dir string) error {
 			continue
 		}
 		end := f.End
-		if err := json.Unmarshal(data, &f); err != nil {
+		if err := cmp.Or(json.Unmarshal(data, &f), jsonkeys.Characters(data)); err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
 		if f.End != end {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,9 +41,6 @@ func parseHeader(header []byte) ([]entry, map[string]string, error) {
 			return nil, nil, fmt.Errorf("header: not valid JSON: byte %d: %w", syntax.Offset, err)
 		}
 		return nil, nil, fmt.Errorf("header: not valid JSON: %w", err)
-	}
-	if i := loneSurrogate(header); i >= 0 {
-		return nil, nil, fmt.Errorf("header: byte %d: half of a UTF-16 surrogate pair is not a character", i)
 	}
 	if err := jsonkeys.Check(header); err != nil {
 		return nil, nil, fmt.Errorf("header: %w", err)
@@ -195,23 +191,4 @@ func ints(value any, limit int) ([]int, error) {
 		}
 	}
 	return out, nil
-}
-
-// escape matches an escape of a JSON string: a surrogate pair, half of one (a
-// submatch), or any other.
-var escape = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)`)
-
-// loneSurrogate returns the position of the first escape in valid JSON that is half of a surrogate
-// pair, or -1. Two names could differ only in such a half.
-func loneSurrogate(header []byte) int {
-	for at := 0; ; {
-		m := escape.FindSubmatchIndex(header[at:])
-		if m == nil {
-			return -1
-		}
-		if m[2] >= 0 {
-			return at + m[0]
-		}
-		at += m[1]
-	}
 }

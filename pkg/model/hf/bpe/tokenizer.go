@@ -1,6 +1,7 @@
 package bpe
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"grpo/internal/jsonkeys"
 )
 
 // Tokenizer encodes and decodes text. It is safe for concurrent use.
@@ -31,7 +34,7 @@ const maxID = 1 << 21
 // contradicts another.
 func Parse(data []byte) (*Tokenizer, error) {
 	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err := cmp.Or(json.Unmarshal(data, &f), jsonkeys.Characters(data)); err != nil {
 		return nil, fmt.Errorf("read tokenizer: %w", err)
 	}
 	t, err := f.tokenizer()
