@@ -20,6 +20,9 @@ func (f Fields) names() []string {
 	return []string{cmp.Or(f.Question, defaultQuestion), cmp.Or(f.Answer, defaultAnswer)}
 }
 
+// own are the fields that make a problem: those of names, and the keys of WriteJSONL.
+func (f Fields) own() []string { return append(f.names(), "id", "type", "fact") }
+
 // form names the form in messages.
 func (f Fields) form() string {
 	if f == (Fields{}) {
@@ -39,7 +42,7 @@ func (f Fields) problem(values map[string]any) (p Problem, err error) {
 	p.ID, _ = values["id"].(string)
 	p.Type, _ = values["type"].(string)
 	p.Fact, _ = values["fact"].(string)
-	p.Fields = otherFields(values, append(names, "id", "type", "fact")...)
+	p.Fields = otherFields(values, f.own()...)
 	if err = p.setAnswer(values, names[1]); err != nil {
 		return p, err
 	}

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -76,7 +78,9 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 		_, _ = in.Discard(len(jsonl.BOM))
 	}
 	rows := csv.NewReader(in)
+	rows.ReuseRecord = true
 	header, err := rows.Read()
+	header = slices.Clone(header)
 	if errors.Is(err, io.EOF) {
 		return c.finish()
 	}
@@ -86,6 +90,7 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 	if err != nil {
 		return c.fail(rowError(err, "line 1: "))
 	}
+	columns := newColumns(header, opt.Fields)
 	for {
 		limit.left = jsonl.MaxLine
 		row, err := rows.Read()
@@ -102,12 +107,11 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 		case err != nil:
 			return c.fail(err)
 		default:
-			values := map[string]any{}
-			for i, field := range header {
-				values[field] = row[i]
-			}
 			line, _ := rows.FieldPos(0)
-			p, bad := opt.Fields.problem(values)
+			p, bad := opt.Fields.problem(columns.own(row))
+			if bad == nil {
+				p.Fields, bad = columns.rest(row)
+			}
 			err = c.add(p, line, bad)
 		}
 		if err != nil {
@@ -127,6 +131,9 @@ func rowError(err error, where string) error {
 
 // checkHeader checks the names of the fields.
 func checkHeader(header []string, f Fields) error {
+	if len(header) > maxColumns {
+		return fmt.Errorf("%d fields; at most %d are read", len(header), maxColumns)
+	}
 	seen := map[string]bool{}
 	for _, name := range header {
 		switch {
@@ -138,4 +145,72 @@ func checkHeader(header []string, f Fields) error {
 		seen[name] = true
 	}
 	return missingFields(header, f.form(), f.names())
+}
+
+// maxColumns bounds the fields of a CSV file.
+const maxColumns = 1000
+
+// columns are the fields of a CSV file: those of the problem by name, and the others.
+type columns struct {
+	index  map[string]int
+	others []otherColumn // by name
+}
+
+type otherColumn struct {
+	index int
+	key   string // in JSON, with its colon
+}
+
+func newColumns(header []string, f Fields) columns {
+	c := columns{index: map[string]int{}}
+	own := f.own()
+	for i, name := range header {
+		if slices.Contains(own, name) {
+			c.index[name] = i
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(header)) {
+		if _, ok := c.index[name]; !ok {
+			c.others = append(c.others, otherColumn{slices.Index(header, name), string(appendJSON(nil, name)) + ":"})
+		}
+	}
+	return c
+}
+
+// own are the problem's fields of a row.
+func (c columns) own(row []string) map[string]any {
+	values := map[string]any{}
+	for name, i := range c.index {
+		values[name] = row[i]
+	}
+	return values
+}
+
+// rest encodes the other fields of a row as [otherFields] does; with a thousand columns a map for
+// each row would take most of the time.
+func (c columns) rest(row []string) (string, error) {
+	if len(c.others) == 0 {
+		return "", nil
+	}
+	var out []byte
+	for i, o := range c.others {
+		value := row[o.index]
+		if !utf8.ValidString(value) {
+			return "", errUTF8
+		}
+		out = append(out, "{,"[min(i, 1)])
+		out = appendJSON(append(out, o.key...), value)
+	}
+	return string(append(out, '}')), nil
+}
+
+// appendJSON appends s as a JSON string.
+func appendJSON(out []byte, s string) []byte {
+	special := func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }
+	if strings.ContainsFunc(s, special) {
+		text, _ := json.Marshal(s) // a string has no error
+		return append(out, text...)
+	}
+	out = append(append(out, '"'), s...)
+	return append(out, '"')
 }

@@ -95,3 +95,18 @@ func TestSkipBadRows(t *testing.T) {
 		t.Errorf("%s, %+v, %v", show(problems), report, err)
 	}
 }
+
+// The other fields of a row are those of a JSON record, and a file has a bound of columns.
+func TestCSVColumns(t *testing.T) {
+	csv := named(t, "x.csv", []byte("b,question,answer,a,\"é\"\n\"<1>\",q,2,\"x \"\"y\"\"\",ü\n"))
+	line := named(t, "x.jsonl", []byte(`{"b":"<1>","question":"q","answer":"2","a":"x \"y\"","é":"ü"}`))
+	got, _, err := ReadFile(csv, ReadOptions{})
+	want, _, _ := ReadFile(line, ReadOptions{})
+	if err != nil || len(want) != 1 || got[0].Fields != want[0].Fields {
+		t.Errorf("fields %s and %s, %v", got[0].Fields, want[0].Fields, err)
+	}
+	wide := "question,answer" + strings.Repeat(",", maxColumns) + "\n"
+	if _, _, err := ReadFile(named(t, "y.csv", []byte(wide)), ReadOptions{}); err == nil || !strings.Contains(err.Error(), "line 1: 1002 fields; at most 1000") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -72,15 +72,20 @@ func collectParquet(c *collector, r io.ReaderAt, size int64) (err error) {
 	if err != nil {
 		return err
 	}
-	text := 0
-	for _, group := range file.RowGroups() {
+	text, pages := 0, pageCheck{r: r, size: size}
+	for g, group := range file.RowGroups() {
 		n := group.NumRows()
 		if n < 0 || n > maxParquetRows-int64(row) {
 			return fmt.Errorf("more than %d rows", maxParquetRows)
 		}
 		for i := range columns {
-			if err := columns[i].open(group); err != nil {
-				return damaged(row, err)
+			c := &columns[i]
+			err := pages.chunk(c.column, &file.Metadata().RowGroups[g].Columns[c.column.Index()].MetaData)
+			if err == nil {
+				err = c.open(group)
+			}
+			if err != nil {
+				return damaged(row, fmt.Errorf("column %q: %w", clip(c.name), err))
 			}
 		}
 		for range n {
@@ -138,7 +143,7 @@ func checkFooter(r io.ReaderAt, size int64) error {
 // parquetColumn reads the values of one column.
 type parquetColumn struct {
 	name     string
-	index    int
+	column   *parquet.Column
 	unsigned bool
 	pages    parquet.Pages
 	values   parquet.ValueReader
@@ -158,7 +163,7 @@ func parquetColumns(root *parquet.Column, f Fields) ([]parquetColumn, error) {
 		return nil, err
 	}
 	var out []parquetColumn
-	for _, name := range append(slices.Clone(want), "id", "type", "fact") {
+	for _, name := range f.own() {
 		c := root.Column(name)
 		if c == nil || slices.ContainsFunc(out, func(o parquetColumn) bool { return o.name == name }) {
 			continue
@@ -172,7 +177,7 @@ func parquetColumns(root *parquet.Column, f Fields) ([]parquetColumn, error) {
 			return nil, fmt.Errorf("column %q is %s; want strings%s", clip(name), clip(typeOf(c)),
 				map[bool]string{true: " or numbers"}[name != want[0]])
 		}
-		out = append(out, parquetColumn{name: name, index: c.Index(), unsigned: kind == "unsigned"})
+		out = append(out, parquetColumn{name: name, column: c, unsigned: kind == "unsigned"})
 	}
 	return out, nil
 }
@@ -230,9 +235,9 @@ func (c *parquetColumn) open(group parquet.RowGroup) error {
 			return err
 		}
 	}
-	chunk := group.ColumnChunks()[c.index]
+	chunk := group.ColumnChunks()[c.column.Index()]
 	if n := chunk.NumValues(); n < 0 || n > maxParquetRows {
-		return fmt.Errorf("column %q has %d values", clip(c.name), n)
+		return fmt.Errorf("it has %d values", n)
 	}
 	c.pages, c.values, c.queue = chunk.Pages(), nil, nil
 	return nil
