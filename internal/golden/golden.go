@@ -3,9 +3,13 @@
 package golden
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -68,15 +72,58 @@ func File(t testing.TB, parts ...string) []byte {
 	return data
 }
 
-// ReadJSON decodes a JSON file, whose path is that of [Path] or below it, into v.
-func ReadJSON(t testing.TB, path string, v any) {
+// ReadJSON decodes a JSON file, whose path is that of [Path] or below it, as [Decode] does.
+func ReadJSON(t testing.TB, path string, v any, unused ...string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(data, v); err != nil {
-		t.Fatalf("%s: %v", path, err)
+	Decode(t, path, data, v, unused...)
+}
+
+// Decode decodes reference cases into v, and fails if they have a key that v lacks: a parameter
+// that a test does not read would be ignored, and the test would compare with the wrong case. unused
+// are the keys, at any depth, that a test knows and does not need; "versions" and names that start
+// with "_" are always among them. name identifies the data.
+func Decode(t testing.TB, name string, data []byte, v any, unused ...string) {
+	t.Helper()
+	var all any
+	numbers := json.NewDecoder(bytes.NewReader(data))
+	numbers.UseNumber()
+	if err := numbers.Decode(&all); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	drop(all, append(unused, "versions"))
+	rest, err := json.Marshal(all)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	strict := json.NewDecoder(bytes.NewReader(rest))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(reflect.New(reflect.TypeOf(v).Elem()).Interface()); err != nil {
+		t.Fatalf("%s: %v (read the key, or name it as unused)", name, err)
+	}
+	if err := json.Unmarshal(data, v); err != nil { // with the original texts
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// drop removes keys from the objects in a JSON value.
+func drop(v any, unused []string) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			drop(e, unused)
+		}
+	case map[string]any:
+		for key, e := range v {
+			if strings.HasPrefix(key, "_") || slices.Contains(unused, key) {
+				delete(v, key)
+			} else {
+				drop(e, unused)
+			}
+		}
 	}
 }
 

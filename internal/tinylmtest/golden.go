@@ -22,6 +22,7 @@ type TorchCase struct {
 	PromptLengths []int       `json:"prompt_lengths"`
 	Mask          [][]float64 `json:"completion_mask"`
 	Advantages    []float64   `json:"advantages"`
+	Temperature   float64     `json:"temperature"`
 	Optimizer     struct {
 		LR          float64    `json:"lr"`
 		Betas       [2]float64 `json:"betas"`
@@ -106,8 +107,9 @@ func (c *TorchCase) objective(total int, advantages []float64) model.Objective {
 func ReadTorchCase(t *testing.T) *TorchCase {
 	t.Helper()
 	c := &TorchCase{}
-	if err := json.Unmarshal(golden.File(t, "golden", "tinylm_torch.json"), c); err != nil {
-		t.Fatal(err)
+	golden.ReadJSON(t, golden.Path(t, "golden", "tinylm_torch.json"), c, "loss", "name")
+	if c.Temperature != 1 {
+		t.Fatalf("the case has temperature %v; only 1 is computed", c.Temperature)
 	}
 	return c
 }

@@ -58,7 +58,7 @@ func sharedFile(t *testing.T, name string) []byte {
 // Every verdict of the assignment's grader, quirks included; none differs.
 func TestGoldenAssignmentGrader(t *testing.T) {
 	const file = "drgrpo_grader_cases.json"
-	var golden struct {
+	var data struct {
 		Cases []struct {
 			Fn          string          `json:"fn"`
 			Response    string          `json:"response"`
@@ -66,10 +66,8 @@ func TestGoldenAssignmentGrader(t *testing.T) {
 			R1Verdict
 		} `json:"cases"`
 	}
-	if err := json.Unmarshal(sharedFile(t, file), &golden); err != nil {
-		t.Fatal(err)
-	}
-	if len(golden.Cases) == 0 {
+	golden.Decode(t, file, sharedFile(t, file), &data)
+	if len(data.Cases) == 0 {
 		t.Fatal("no cases")
 	}
 	row := newGolden(file)
@@ -77,7 +75,7 @@ func TestGoldenAssignmentGrader(t *testing.T) {
 		"r1_zero_reward_fn":       GradeR1Zero,
 		"question_only_reward_fn": GradeQuestionOnly,
 	}
-	for i, c := range golden.Cases {
+	for i, c := range data.Cases {
 		row.run(t, fmt.Sprintf("%s/%d", c.Fn, i), func(t *testing.T) {
 			golds, err := GoldAnswers(c.GroundTruth)
 			if err != nil {
@@ -106,11 +104,7 @@ func TestGoldenAssignmentGrader(t *testing.T) {
 
 func TestGoldenTRLRewards(t *testing.T) {
 	const file = "trl_reward_cases.json"
-	data, err := os.ReadFile(filepath.Join("testdata", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var golden struct {
+	var data struct {
 		SoftOverlong []struct {
 			MaxCompletionLen int     `json:"max_completion_len"`
 			SoftPunishCache  int     `json:"soft_punish_cache"`
@@ -128,10 +122,8 @@ func TestGoldenTRLRewards(t *testing.T) {
 			Reward float64 `json:"reward"`
 		} `json:"think_format"`
 	}
-	if err := json.Unmarshal(data, &golden); err != nil {
-		t.Fatal(err)
-	}
-	if len(golden.SoftOverlong) == 0 || len(golden.Repetition) == 0 || len(golden.ThinkFormat) == 0 {
+	golden.ReadJSON(t, filepath.Join("testdata", file), &data)
+	if len(data.SoftOverlong) == 0 || len(data.Repetition) == 0 || len(data.ThinkFormat) == 0 {
 		t.Fatal("a section of the file is empty")
 	}
 	// Each case uses the named reward function, as in a run.
@@ -146,14 +138,14 @@ func TestGoldenTRLRewards(t *testing.T) {
 		}
 	}
 	row := newGolden(file + ": soft_overlong")
-	for i, c := range golden.SoftOverlong {
+	for i, c := range data.SoftOverlong {
 		row.run(t, fmt.Sprintf("soft_overlong/%d", i), func(t *testing.T) {
 			p := RewardParams{OverlongCache: c.SoftPunishCache}
 			check(t, "soft_overlong", p, RewardInput{Tokens: c.Length, MaxTokens: c.MaxCompletionLen}, c.Reward)
 		})
 	}
 	row = newGolden(file + ": repetition")
-	for i, c := range golden.Repetition {
+	for i, c := range data.Repetition {
 		row.run(t, fmt.Sprintf("repetition/%d", i), func(t *testing.T) {
 			p := RewardParams{RepetitionNGram: c.NGramSize, RepetitionMaxPenalty: c.MaxPenalty}
 			ids := append([]int{}, c.IDs...)
@@ -161,7 +153,7 @@ func TestGoldenTRLRewards(t *testing.T) {
 		})
 	}
 	row = newGolden(file + ": think_format")
-	for i, c := range golden.ThinkFormat {
+	for i, c := range data.ThinkFormat {
 		row.run(t, fmt.Sprintf("think_format/%d", i), func(t *testing.T) {
 			check(t, "think_format", RewardParams{}, RewardInput{Completion: c.Text}, c.Reward)
 			if rest, ok := strings.CutPrefix(c.Text, thinkOpen); ok { // the tag in the prompt instead

@@ -81,7 +81,7 @@ func TestGoldenTRLLoss(t *testing.T) {
 			Metrics map[string]float64
 		}
 	}
-	unmarshal(t, testdata(t, "trl_loss_cases.json"), &data)
+	unmarshal(t, testdata(t, "trl_loss_cases.json"), &data, "lens")
 	row := newGolden("trl_loss_cases.json")
 	for i, c := range data.Cases {
 		row.run(t, c.Config.name(i), func(t *testing.T) {
@@ -163,10 +163,16 @@ func TestGoldenTRLAdvantages(t *testing.T) {
 			Weights    array     `json:"reward_weights"`
 			ClipRange  []float64 `json:"reward_clip_range"`
 			Normalize  bool      `json:"normalize_advantages"`
+			Beta       float64
 			Advantages array
 		}
+		KL struct {
+			Old  array `json:"old_per_token_logps"`
+			Ref  array `json:"ref_per_token_logps"`
+			Mask array
+		} `json:"rloo_beta_inputs"`
 	}
-	unmarshal(t, testdata(t, "trl_advantage_cases.json"), &data)
+	unmarshal(t, testdata(t, "trl_advantage_cases.json"), &data, "is_std_zero")
 	columns := func(a array, n int) [][]float64 {
 		var out [][]float64
 		for j := range n {
@@ -221,6 +227,12 @@ func TestGoldenTRLAdvantages(t *testing.T) {
 			}
 			if c.ClipRange != nil {
 				ClipRewards(sum, c.ClipRange[0], c.ClipRange[1])
+			}
+			if c.Beta != 0 {
+				s := Shape{len(sum), len(data.KL.Mask) / len(sum)}
+				if sum, err = KLInReward(s, sum, data.KL.Old, data.KL.Ref, data.KL.Mask.bools(), K1, c.Beta); err != nil {
+					t.Fatal(err)
+				}
 			}
 			opt := AdvantageOptions{Baseline: BaselineLeaveOneOut, Normalizer: NormalizerNone, Eps: eps}
 			if c.Normalize {

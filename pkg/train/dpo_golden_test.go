@@ -59,9 +59,10 @@ type goldenDPO struct {
 	Params struct {
 		Losses         []string `json:"loss_type"`
 		Beta           float64
-		LabelSmoothing float64 `json:"label_smoothing"`
-		Divergence     string  `json:"f_divergence_type"`
-		MaxLength      int     `json:"max_length"`
+		LabelSmoothing float64   `json:"label_smoothing"`
+		Divergence     string    `json:"f_divergence_type"`
+		MaxLength      int       `json:"max_length"`
+		Weights        []float64 `json:"loss_weights"` // missing = all 1
 	}
 	Policy, Ref string // folders
 	Pairs       []struct {
@@ -88,7 +89,7 @@ func readGoldenDPO(t *testing.T) []goldenDPO {
 	t.Helper()
 	root := golden.Path(t, "golden", "trl2")
 	var file struct{ Cases []goldenDPO }
-	golden.ReadJSON(t, filepath.Join(root, "dpo_model.json"), &file)
+	golden.ReadJSON(t, filepath.Join(root, "dpo_model.json"), &file, "accuracies", "margins")
 	if len(file.Cases) == 0 {
 		t.Fatal("no cases")
 	}
@@ -174,10 +175,12 @@ func TestGoldenDPO(t *testing.T) {
 			loss, err := learner.Accumulate(batch, func(m *model.TokenMatrix) (float64, error) {
 				logps("policy", m, c.PolicyChosen, c.PolicyRejected)
 				r, err := rl.Preference(rl.PreferenceConfig{
-					Losses: losses, Beta: c.Params.Beta, LabelSmoothing: c.Params.LabelSmoothing, Divergence: c.Params.Divergence, LDAlpha: 1,
+					Losses: losses, Weights: c.Params.Weights, Beta: c.Params.Beta, LabelSmoothing: c.Params.LabelSmoothing, Divergence: c.Params.Divergence, LDAlpha: 1,
 				}, rl.PreferenceBatch{Shape: rl.Shape{B: m.B, T: m.T}, LogProbs: m.LogProbs, RefLogProbs: ref.LogProbs, Mask: m.Mask})
 				copy(m.DLogProbs, r.Grad)
-				near(t, "losses", r.Losses, c.Losses)
+				if len(losses) == 1 { // the losses of pairs are those of one kind
+					near(t, "losses", r.Losses, c.Losses)
+				}
 				near(t, "rewards", append(r.RewardsChosen, r.RewardsRejected...), append(c.Chosen, c.Rejected...))
 				return r.Loss, err
 			})
@@ -202,7 +205,8 @@ func TestGoldenDPOUpdate(t *testing.T) {
 				run := &trainer{cfg: config.Default(), microTokens: micro}
 				d := &run.cfg.Algorithm.DPO
 				run.cfg.Algorithm.Type, run.cfg.Train.MaxGradNorm = "dpo", 0
-				d.LossType, d.Beta, d.FDivergenceType = c.Params.Losses, c.Params.Beta, c.Params.Divergence
+				d.LossType, d.LossWeights, d.Beta = c.Params.Losses, c.Params.Weights, c.Params.Beta
+				d.LabelSmoothing, d.FDivergenceType = c.Params.LabelSmoothing, c.Params.Divergence
 				var pairs filePairs
 				for _, p := range c.Pairs {
 					pairs.list = append(pairs.list, pairTokens{prompt: p.Prompt, chosen: p.Chosen, rejected: p.Rejected})

@@ -34,6 +34,10 @@ type loraCase struct {
 	Name, Model, Adapter string
 	InputIDs             [][]int32 `json:"input_ids"`
 	LossMask             [][]int   `json:"loss_mask"`
+	Rank                 int       `json:"r"`
+	Alpha                float64   `json:"lora_alpha"`
+	RSLoRA               bool      `json:"use_rslora"`
+	Targets              []string  `json:"target_modules"`
 	Scaling              float64
 	Logits               [][][]float64
 	LogitsAt             struct {
@@ -53,7 +57,7 @@ type loraCase struct {
 func eachAdapter(t *testing.T, bf16 bool, f func(t *testing.T, net, full *Network, l hf.LoRA, c *loraCase)) {
 	root := golden.Path(t, "golden", "trl2")
 	var file struct{ Cases []loraCase }
-	golden.ReadJSON(t, filepath.Join(root, "lora.json"), &file)
+	golden.ReadJSON(t, filepath.Join(root, "lora.json"), &file, "shape", "logits_norm", "merged_delta_norm")
 	if len(file.Cases) == 0 {
 		t.Fatal("no cases")
 	}
@@ -118,7 +122,10 @@ func near(t *testing.T, what string, got float32, want float64) {
 // without the adapters the logits are those of the base.
 func TestGoldenLoRA(t *testing.T) {
 	eachAdapter(t, false, func(t *testing.T, net, full *Network, l hf.LoRA, c *loraCase) {
-		if l.Scale() != c.Scaling {
+		if l.Rank != c.Rank || l.Alpha != c.Alpha || l.UseRSLoRA != c.RSLoRA || len(l.Targets) != len(c.Targets) {
+			t.Errorf("the adapter is %+v, want rank %d, alpha %v, rslora %v, %v", l, c.Rank, c.Alpha, c.RSLoRA, c.Targets)
+		}
+		if math.Abs(l.Scale()-c.Scaling) > 1e-6*c.Scaling { // printed with eight digits
 			t.Errorf("scale %v, want %v", l.Scale(), c.Scaling)
 		}
 		vocab := net.Config.Vocab

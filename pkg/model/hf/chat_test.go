@@ -28,7 +28,7 @@ func TestGoldenChatTemplates(t *testing.T) {
 			IDs                    []int32
 		}
 	}
-	golden.ReadJSON(t, golden.Path(t, "golden", "trl2", "chat_templates.json"), &g)
+	golden.ReadJSON(t, golden.Path(t, "golden", "trl2", "chat_templates.json"), &g, "source", "tools")
 	tokenizers := map[string]*bpe.Tokenizer{}
 	rendered, around := 0, 0
 	for _, r := range g.Renders {

@@ -23,9 +23,7 @@ func TestGoldenTokenizePromptAndOutput(t *testing.T) {
 		Labels   struct{ Data [][]int }  `json:"labels"`
 		Mask     struct{ Data [][]bool } `json:"response_mask"`
 	}
-	if err := json.Unmarshal(all["test_tokenize_prompt_and_output"], &want); err != nil {
-		t.Fatal(err)
-	}
+	golden.Decode(t, "test_tokenize_prompt_and_output", all["test_tokenize_prompt_and_output"], &want, "dtype", "shape")
 	// The fixture's word-level tokenizer; "<unk>" is 2.
 	words := regexp.MustCompile(`\w+|[^\w\s]+`)
 	vocab := map[string]int{"Hello": 3, "world": 4, "This": 5, "is": 6, "a": 7, "test": 8, "another": 9}

@@ -46,7 +46,7 @@ func asGGUF(t *testing.T, data []byte) (tokens []string, types []int64, merges [
 func TestGoldenFileOfGGUF(t *testing.T) {
 	folder := golden.Path(t, "golden", "trl2", "tokenizers")
 	var strs struct{ Strings []struct{ Text string } }
-	golden.ReadJSON(t, filepath.Join(folder, "strings.json"), &strs)
+	golden.ReadJSON(t, filepath.Join(folder, "strings.json"), &strs, "kind")
 	for name, pre := range map[string]string{"gpt2": "gpt-2", "smollm2": "smollm", "llama3-shape": "llama-bpe", "qwen3": "qwen2"} {
 		t.Run(name, func(t *testing.T) {
 			original := golden.File(t, "tokenizers", name, "tokenizer.json")

@@ -2,13 +2,14 @@ package gguf
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"math"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/internal/golden"
 )
 
 func reference(t testing.TB) []byte {
@@ -31,13 +32,7 @@ func TestTypes(t *testing.T) {
 		Sum    float64
 		Values []float64
 	}
-	data, err := os.ReadFile("testdata/types.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &want); err != nil {
-		t.Fatal(err)
-	}
+	golden.ReadJSON(t, "testdata/types.json", &want)
 	if len(want) != len(blocks) || len(f.Tensors) != len(blocks) {
 		t.Errorf("%d types in the reference, %d in the file, %d supported", len(want), len(f.Tensors), len(blocks))
 	}
