@@ -43,8 +43,8 @@ func Folders(t *testing.T, f func(t *testing.T, checkpoint *hf.Checkpoint, c *Ca
 				t.Fatal(err)
 			}
 			var c Case
-			golden.ReadJSON(t, filepath.Join(dir, "case.json"), &c, "adamw", "arch", "formula", "fp64", "greedy_min_margin", "shape", "seed", "torch",
-				"transformers")
+			golden.ReadJSON(t, filepath.Join(dir, "case.json"), &c, "adamw", "arch", "formula", "fp64",
+				"greedy_min_margin", "shape", "seed", "torch", "transformers")
 			f(t, checkpoint, &c)
 		})
 	}

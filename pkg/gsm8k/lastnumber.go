@@ -130,18 +130,20 @@ func foldRune(r rune) rune {
 var (
 	latexSpelling = strings.NewReplacer(`{,}`, ",", `\!`, "", `{}`, "", `\,`, "\u00a0", `\;`, "\u00a0", `\:`, "\u00a0",
 		`\ `, "\u00a0", "~", "\u00a0", `\$`, "$", `\%`, "%", `\(`, " ", `\)`, " ", `\[`, " ", `\]`, " ",
-		`^{\circ}`, "°", `^\circ`, "°", `\degree`, "°", "½", `\frac{1}{2}`, "⅓", `\frac{1}{3}`, "⅔", `\frac{2}{3}`,
+		`^{\circ}`, "°", `^\circ`, "°", `\degree`, "°",
+		"½", `\frac{1}{2}`, "⅓", `\frac{1}{3}`, "⅔", `\frac{2}{3}`,
 		"¼", `\frac{1}{4}`, "¾", `\frac{3}{4}`, "⅕", `\frac{1}{5}`, "⅖", `\frac{2}{5}`, "⅗", `\frac{3}{5}`,
 		"⅘", `\frac{4}{5}`, "⅙", `\frac{1}{6}`, "⅚", `\frac{5}{6}`, "⅛", `\frac{1}{8}`, "⅜", `\frac{3}{8}`,
 		"⅝", `\frac{5}{8}`, "⅞", `\frac{7}{8}`)
 	styleMacro = regexp.MustCompile(`\\(?:text|math)[a-z]*\b|\\(?:mbox|left|right)\b`)
-	spaceMacro = regexp.MustCompile(`\\(?:boxed|fbox|q?quad|displaystyle|approx|simeq|sim|equiv|leq?|geq?|to|implies|therefore|` +
-		`rightarrow|Rightarrow|Longrightarrow|l?dots|cdots)\b`)
+	spaceMacro = regexp.MustCompile(`\\(?:boxed|fbox|q?quad|displaystyle|approx|simeq|sim|equiv|leq?|geq?|` +
+		`to|implies|therefore|rightarrow|Rightarrow|Longrightarrow|l?dots|cdots)\b`)
 	mixedFraction = regexp.MustCompile(`([0-9]) *(\\[dt]?frac)`)
 	latexFraction = regexp.MustCompile(`\\[dt]?frac *(?:\{ *([0-9]+) *\} *\{ *([0-9]+) *\}|([0-9])([0-9])([^0-9]|$))`)
 	// The exponent of a unit is not the last number: "72 cm^2".
-	unitPower = regexp.MustCompile(`([0-9][ \x{a0}]*\{?[ \x{a0}]*(?:[kcdm]?m|in|ft|yd|mi|inch(?:es)?|feet|foot|yards?|miles?|` +
-		`(?:kilo|centi|milli)?met(?:er|re)s?|units?)\}?) ?(?:\^(?:[23]|\{[23]\})|[²³])`)
+	unitPower = regexp.MustCompile(`([0-9][ \x{a0}]*\{?[ \x{a0}]*(?:[kcdm]?m|in|ft|yd|mi|` +
+		`inch(?:es)?|feet|foot|yards?|miles?|(?:kilo|centi|milli)?met(?:er|re)s?|units?)\}?) ?` +
+		`(?:\^(?:[23]|\{[23]\})|[²³])`)
 
 	blanks     = strings.NewReplacer("\u00a0", " ", "\t", " ")
 	separators = strings.NewReplacer(",", "", "'", "", "_", "", "\u00a0", "")
@@ -151,7 +153,8 @@ var (
 var lastSpelling = regexp.MustCompile(`(?P<word>(?i:negative|minus) +)?(?P<sign1>[+-]?)` +
 	`(?:(?:(?:US|CA|AU|NZ|HK|[ACRS])?\p{Sc}|USD|EUR|GBP|INR|CNY|JPY|Rs\.?)[ \x{a0}]?)?(?P<sign2>[+-]?)` +
 	`(?:(?:(?P<mixed>[0-9]+) +(?:and +)?)?(?P<over>[0-9]+) ?/ ?(?P<under>[0-9]+)|` +
-	`(?P<whole>[0-9]{1,3}(?:[,'_\x{a0}][0-9]{3})+|[0-9]*)(?P<point>(?:\.[0-9]+)?)(?P<exponent>(?:[eE][+-]?[0-9]{1,2})?))$`)
+	`(?P<whole>[0-9]{1,3}(?:[,'_\x{a0}][0-9]{3})+|[0-9]*)(?P<point>(?:\.[0-9]+)?)` +
+	`(?P<exponent>(?:[eE][+-]?[0-9]{1,2})?))$`)
 
 // What makes a number a part of something else, before it and after it. Letters of scripts that
 // write without spaces do not belong to a number, except their numerals.
@@ -166,14 +169,16 @@ const (
 var (
 	// operandBefore makes a minus an operator: "10-7", "10 -7", "x-7".
 	operandBefore = regexp.MustCompile(`(?:[` + letter + closing + `.+-]|[` + closing + `] +)$`)
-	joinedBefore  = regexp.MustCompile(`(?:[` + letter + `\pN]|\pN |\pN[.,:']|\.|[` + letter + closing + `]_|` + operator + ` *|` +
+	joinedBefore  = regexp.MustCompile(`(?:[` + letter + `\pN]|\pN |\pN[.,:']|\.|` +
+		`[` + letter + closing + `]_|` + operator + ` *|` +
 		`[` + letter + closing + `]\*+|[` + closing + `] \* ?|[` + letter + closing + `] \*\*? |` +
 		`[` + letter + closing + `.^_][({\[]+ *|\\[A-Za-z]+ *|\pN ?[xX] |` +
 		`\b(?i:plus|times|over|divided by|multiplied by|power of|root of|half of) +|` +
 		`\pN *(?i:` + amount + `),? +(?i:and +)?)$`)
-	joinedAfter = regexp.MustCompile(`^(?:\pM|[a-fi-kn-rt-zA-IKMO-UX-Z\p{Greek}\p{Cyrillic}](?:\PL|$)|[十百千万萬億亿兆点]| *(?:` +
-		`[\^√π‰]|[xyznkKMBT](?:\PL|$)|(?i:(?:bn|mn|tn|mill?|lakh|crore|dozen|squared|cubed|factorial|sqrt|pi|point|` +
-		`-?` + ordinal + `)s?|(?:[a-z]+ )?and [a-z]+[ -](?:quarter|` + ordinal + `)s?)\b|` +
+	joinedAfter = regexp.MustCompile(`^(?:\pM|[a-fi-kn-rt-zA-IKMO-UX-Z\p{Greek}\p{Cyrillic}](?:\PL|$)|` +
+		`[十百千万萬億亿兆点]| *(?:` +
+		`[\^√π‰]|[xyznkKMBT](?:\PL|$)|(?i:(?:bn|mn|tn|mill?|lakh|crore|dozen|squared|cubed|factorial|sqrt|` +
+		`pi|point|-?` + ordinal + `)s?|(?:[a-z]+ )?and [a-z]+[ -](?:quarter|` + ordinal + `)s?)\b|` +
 		`\\(?:pi|sqrt|times|cdot|div|over|frac|overline|infty|pm|log|ln)|\*[A-Za-z]))`)
 	recurring = regexp.MustCompile(`^(?:\.\.|…|\\overline|\\dot)`)
 
