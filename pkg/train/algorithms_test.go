@@ -192,7 +192,7 @@ func TestMaskedStepHasNoEntropy(t *testing.T) {
 	if log := string(slurp(t, filepath.Join(dir, rundir.LogFile))); !strings.Contains(log, "entropy n/a") {
 		t.Errorf("run.log has %s", log)
 	}
-	table := strings.Split(string(run.CSV()), "\n")
+	table := strings.Split(string(run.CSV("", "")), "\n")
 	column := slices.Index(strings.Split(table[0], ","), "train/entropy")
 	if row := strings.Split(table[2], ","); row[column] != "" {
 		t.Errorf("metrics.csv has %q", row[column])
