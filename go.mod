@@ -6,7 +6,6 @@ require (
 	codeberg.org/go-pdf/fpdf v0.10.0
 	git.sr.ht/~sbinet/gg v0.6.0
 	github.com/andybalholm/brotli v1.1.1
-	github.com/ardanlabs/jinja v1.4.0
 	github.com/chewxy/hm v1.0.0
 	github.com/dlclark/regexp2 v1.12.0
 	github.com/ebitengine/purego v0.11.3

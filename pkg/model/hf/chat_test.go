@@ -2,7 +2,6 @@ package hf
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,8 +92,7 @@ func TestGoldenChatTemplates(t *testing.T) {
 	}
 }
 
-// Whatever a template is, compiling it ends in a template or an error, and rendering one that
-// can't repeat anything, or make a long text at once, ends too.
+// Whatever a template is, compiling and rendering it end in a text or an error.
 func FuzzChatTemplate(f *testing.F) {
 	for _, s := range []string{
 		"{% for m in messages %}<|im_start|>{{ m['role'] + '\n' + m.content | trim }}{% endfor %}", "{{ messages[::-1] | tojson(indent=2) }}",
@@ -105,10 +103,8 @@ func FuzzChatTemplate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, source string) {
 		template, err := NewChatTemplate(source)
-		unbounded := regexp.MustCompile(`for|macro|ns|\*|indent|replace|join|format|:.*:`).MatchString(source)
-		if err != nil || unbounded || len(source) > 1000 {
-			return
+		if err == nil {
+			_, _ = template.Render([]Message{{"user", "Hello"}}, true, nil)
 		}
-		_, _ = template.Render([]Message{{"user", "Hello"}}, true, nil)
 	})
 }
