@@ -255,7 +255,7 @@ func (p *parser) variable(name string) expr {
 		a := p.arguments()
 		return node(func(r *run) any {
 			m, ok := r.lookup(name).(*macro)
-			must(ok, "%.80s is not a macro and can't be called", name)
+			must(ok, "%.80s is not callable: it is no macro", name)
 			return r.invoke(m, a)
 		})
 	}

@@ -70,6 +70,7 @@ func TestParseRefuses(t *testing.T) {
 		"{{ [1] | select('nosuch') }}", "{{ 'a'.upper(1) }}", "{{ 'a' | upper(x=1) }}", "{{ lipsum() }}", "{% include 'x' %}",
 		"{% extends 'x' %}", "{% import 'x' as y %}", "{{ [].append(1) }}", "{{ f(*x) }}", "{{ '\\N{BULLET}' }}", "{% do x %}",
 		"{% if false %}{{ 'a' | nosuch }}{% endif %}", "{{ 'a'.split('x', limit=1) }}", "{{ range(1, 2, 3, 4) }}", "{{ x ** 2 }}",
+		"{{ [1] | map('upper' if x else 'lower') }}", "{{ [1] | map(x) }}", "{{ [1] | select('up' ~ 'per') }}",
 	} {
 		if _, err := Parse(source); err == nil || !strings.HasPrefix(err.Error(), "line 1: ") {
 			t.Errorf("%q: %v", source, err)
