@@ -233,8 +233,8 @@ func (p *parser) primary() expr {
 }
 
 // reserved are names with a meaning of their own, which can't be variables.
-var reserved = []string{"true", "false", "none", "True", "False", "None", "loop", "dict", "lipsum", "cycler", "joiner", "self", "super",
-	"varargs", "kwargs", "caller", "not", "and", "or", "in", "is", "if", "else"}
+var reserved = []string{"true", "false", "none", "True", "False", "None", "loop", "dict", "lipsum", "cycler",
+	"joiner", "self", "super", "varargs", "kwargs", "caller", "not", "and", "or", "in", "is", "if", "else"}
 
 // variable is a variable, a constant, or a call of a function or a macro.
 func (p *parser) variable(name string) expr {

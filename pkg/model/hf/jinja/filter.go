@@ -89,7 +89,8 @@ func toInt(_ *run, v any, a []any) any {
 }
 
 var filters = map[string]builtin{
-	"upper": ofText("", methods["upper"]), "lower": ofText("", methods["lower"]), "trim": ofText("chars=none", methods["strip"]),
+	"upper": ofText("", methods["upper"]), "lower": ofText("", methods["lower"]),
+	"trim":       ofText("chars=none", methods["strip"]),
 	"capitalize": ofText("", methods["capitalize"]),
 	"title":      ofText("", change(true, func(s string) string { return words.ReplaceAllStringFunc(s, capitalized) })),
 	"string":     {"", func(r *run, v any, _ []any) any { return r.plain(v) }},
@@ -113,7 +114,8 @@ var filters = map[string]builtin{
 		}
 		return strings.Join(lines, "\n")
 	}},
-	"length": {"", length}, "count": {"", length}, "default": {"default_value='' boolean=false", or}, "d": {"default_value='' boolean=false", or},
+	"length": {"", length}, "count": {"", length}, "default": {"default_value='' boolean=false", or},
+	"d":     {"default_value='' boolean=false", or},
 	"first": oneOf(func(int) int { return 0 }), "last": oneOf(func(n int) int { return n - 1 }),
 	"list":  {"", func(r *run, v any, _ []any) any { return list(r.iterate(v)) }},
 	"items": {"", func(r *run, v any, _ []any) any { return iterator(r.pairs(v)) }},
@@ -151,19 +153,22 @@ func makeTests() map[string]builtin {
 		return builtin{"", func(_ *run, v any, _ []any) any { return slices.Contains(values, v) }}
 	}
 	tests := map[string]builtin{
-		"undefined": is("undefined"), "none": oneOf(nil), "true": oneOf(true), "false": oneOf(false), "boolean": oneOf(true, false),
+		"undefined": is("undefined"), "none": oneOf(nil), "true": oneOf(true), "false": oneOf(false),
+		"boolean": oneOf(true, false),
 		"defined": {"", func(_ *run, v any, _ []any) any { return typeName(v) != "undefined" }},
 		"integer": {"", func(_ *run, v any, _ []any) any { return isInt(v) && v != true && v != false }},
 		"float":   is("float"), "number": is("int", "float"), "string": is("str", "safe text"), "mapping": is("dict"),
-		"sequence":    is("str", "safe text", "list", "tuple", "range", "dict", "undefined"),
-		"iterable":    is("str", "safe text", "list", "tuple", "range", "dict", "undefined", "iterator", "dict_keys", "dict_values", "dict_items"),
+		"sequence": is("str", "safe text", "list", "tuple", "range", "dict", "undefined"),
+		"iterable": is("str", "safe text", "list", "tuple", "range", "dict", "undefined", "iterator",
+			"dict_keys", "dict_values", "dict_items"),
 		"in":          {"seq", func(r *run, v any, a []any) any { return r.contains(a[0], v) }},
 		"divisibleby": {"num", func(r *run, v any, a []any) any { return r.equal(r.operate("%", v, a[0]), 0) }},
 	}
 	for i, name := range []string{"even", "odd"} {
 		tests[name] = builtin{"", func(r *run, v any, _ []any) any { return r.equal(r.operate("%", v, 2), i) }}
 	}
-	for op, names := range map[string]string{"==": "eq equalto", "!=": "ne", "<": "lt lessthan", "<=": "le", ">": "gt greaterthan", ">=": "ge"} {
+	for op, names := range map[string]string{"==": "eq equalto", "!=": "ne", "<": "lt lessthan", "<=": "le",
+		">": "gt greaterthan", ">=": "ge"} {
 		for _, name := range append(strings.Fields(names), op) {
 			tests[name] = builtin{"/other", func(r *run, v any, a []any) any { return r.holds(op, v, a[0]) }}
 		}

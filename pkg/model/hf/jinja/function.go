@@ -15,7 +15,8 @@ var today = time.Date(2024, 7, 26, 0, 0, 0, 0, time.UTC)
 var (
 	dates   = regexp.MustCompile(`%-?(?s:.|$)`)
 	layouts = map[string]string{"%Y": "2006", "%m": "01", "%d": "02", "%H": "15", "%M": "04", "%S": "05", "%B": "January",
-		"%b": "Jan", "%A": "Monday", "%a": "Mon", "%p": "PM", "%I": "03", "%y": "06", "%j": "002", "%-d": "2", "%-m": "1", "%%": "%"}
+		"%b": "Jan", "%A": "Monday", "%a": "Mon", "%p": "PM", "%I": "03", "%y": "06", "%j": "002", "%-d": "2", "%-m": "1",
+		"%%": "%"}
 )
 
 var functions = map[string]builtin{

@@ -138,8 +138,9 @@ var methods = map[string]builtin{
 	"upper": change(false, upper), "lower": change(false, lower), "capitalize": change(true, capitalized),
 	"title": change(true, func(s string) string { return letters.ReplaceAllStringFunc(s, capitalized) }),
 	"strip": strip(true, true), "lstrip": strip(true, false), "rstrip": strip(false, true),
-	"split": split(false), "rsplit": split(true), "startswith": hasEnd(strings.HasPrefix), "endswith": hasEnd(strings.HasSuffix),
-	"find": find(strings.Index), "rfind": find(strings.LastIndex), "count": {"/x", count},
+	"split": split(false), "rsplit": split(true), "startswith": hasEnd(strings.HasPrefix),
+	"endswith": hasEnd(strings.HasSuffix),
+	"find":     find(strings.Index), "rfind": find(strings.LastIndex), "count": {"/x", count},
 	"splitlines": {"", func(r *run, v any, _ []any) any {
 		r.spend(32, len(text(v)))
 		parts := lineEnds.Split(text(v), -1)

@@ -144,7 +144,8 @@ func (r *run) member(v any, name string) any {
 	case *loop:
 		return v.attribute(name)
 	}
-	if typeName(v) == "object" || typeName(v) == "safe text" || typeName(v) == "iterator" || slices.Contains(attributes, name) {
+	others := []string{"object", "safe text", "iterator"}
+	if slices.Contains(others, typeName(v)) || slices.Contains(attributes, name) {
 		fail("the attribute %.40s of %s is not supported", name, typeName(v))
 	}
 	return undefined(name)
@@ -238,7 +239,7 @@ func (r *run) percent(format string, v any) string {
 			return b.String()
 		case strings.HasPrefix(after, "%"):
 			r.put(&b, "%")
-		case strings.HasPrefix(after, "s") && len(values) > 0, strings.HasPrefix(after, "d") && len(values) > 0 && isInt(values[0]):
+		case len(values) > 0 && (strings.HasPrefix(after, "s") || strings.HasPrefix(after, "d") && isInt(values[0])):
 			value := values[0]
 			if after[0] == 'd' {
 				value = number(value)
