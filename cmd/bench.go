@@ -118,10 +118,12 @@ func (o *benchStepOptions) ofModel(c *cobra.Command) error {
 }
 
 func runBenchStep(ctx context.Context, s *State, o *benchStepOptions) error {
-	o.Now, o.Memory = s.Now, s.checkMemory
+	p := newProgress(s, false)
+	o.Now, o.Memory, o.Progress = s.Now, s.checkMemory, p.Doing
 	var r *train.BenchResult
 	err := o.profile.during(s, ".", func() (err error) {
 		r, err = train.Bench(ctx, o.BenchOptions)
+		p.done()
 		return err
 	})
 	if err != nil {

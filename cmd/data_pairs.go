@@ -71,6 +71,7 @@ highest reward with the lowest. A group without a pair is counted.`,
 			if err := o.make.Pairs.Check(); err != nil {
 				return usagef(cmd, "--pairs, --per-group: %v", err)
 			}
+			o.load.Only = o.make.Split
 			return run(cmd, s, o, makePairs)
 		},
 		Annotations: saves, // ends the processes of commands when it is interrupted
@@ -99,7 +100,7 @@ func makePairs(ctx context.Context, s *State, o *dataPairsOptions) error {
 		return fmt.Errorf("%w: write pairs: %s exists; remove it, or use another --out", config.ErrConfig, o.out)
 	}
 	p := newProgress(s, o.quiet)
-	o.make.Config, o.make.Memory, o.make.Note, o.make.Done = l.Config, s.checkMemory, p.Note, p.counter("group")
+	o.make.Config, o.make.Memory, o.make.Note, o.make.Progress = l.Config, s.checkMemory, p.Note, p.Doing
 	pairs, made, err := train.MakePairs(ctx, o.make)
 	p.done()
 	switch {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +19,7 @@ import (
 	"grpo/internal/words"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
+	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/train"
@@ -61,7 +64,12 @@ argument it evaluates the configuration's initial weights, by default the embedd
 base model.
 
 Of a run, greedy counts are those that it recorded. Sampled ones are a new draw
-with the random numbers of step 0, so they differ by chance.`,
+with the random numbers of step 0, so they differ by chance.
+
+SIGINT, SIGTERM or SIGHUP end an evaluation: it prints the counts of the completions
+that are complete, marked as partial, and exits with 130. If problems come from files,
+only the file of the evaluated split must be named. eval.max_tokens is by default 256
+for a Llama or Qwen model (a quarter of a shorter context), and else that of rollouts.`,
 		Example: `  grpo eval
   grpo eval results/train-1a2b3c4d --split unseen
   grpo eval my-base/model.safetensors --json
@@ -81,17 +89,19 @@ with the random numbers of step 0, so they differ by chance.`,
 			case len(args) == 1:
 				o.checkpoint = args[0]
 			}
+			o.load.Only = cmp.Or(o.split, rundir.SplitVal)
 			return run(cmd, s, o, runEval)
 		},
+		Annotations: saves, // prints what it has when it is interrupted
 	}
 	cf.add(c, config.Names(), evalKeys)
 	c.Flags().StringVar(&o.split, "split", "", "only this split: `val|test|unseen|train`")
 	c.Flags().StringVar(&o.which, "which", "last",
 		"checkpoint of a run: `last|best`; best if the run kept no other")
-	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount, "also print the first n completions")
+	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount, "also print the first n completions of each set and decoding")
 	addThreads(c.Flags(), &o.threads, "")
 	addJSON(c, &o.json)
-	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not print notes on standard error")
+	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not show notes and progress on standard error")
 	complete(c, "split", func() []string { return evalSplits }, cobra.ShellCompDirectiveNoFileComp)
 	complete(c, "which", func() []string { return []string{"last", "best"} }, cobra.ShellCompDirectiveNoFileComp)
 	return c
@@ -151,17 +161,27 @@ func missing(path string) bool {
 
 // evalOutput is what --json prints.
 type evalOutput struct {
-	Checkpoint string          `json:"checkpoint"`
-	Settings   string          `json:"settings"`
-	Eval       rundir.Eval     `json:"eval"` // the first of Evals, for readers of earlier versions
-	Evals      []rundir.Eval   `json:"evals"`
-	Samples    []rundir.Sample `json:"samples,omitempty"`
+	Checkpoint string        `json:"checkpoint"`
+	Settings   string        `json:"settings"`
+	Eval       rundir.Eval   `json:"eval"` // the first of Evals, for readers of earlier versions
+	Evals      []rundir.Eval `json:"evals"`
+	// Partial: the evaluation was interrupted, and the counts have fewer problems (n) than the sets.
+	Partial  bool               `json:"partial"`
+	Warnings []string           `json:"warnings"`
+	Samples  []train.EvalSample `json:"samples,omitempty"`
 }
 
-func runEval(_ context.Context, s *State, o *evalOptions) error {
-	note := newProgress(s, o.quiet).Note
+// runEval is interrupted at once, unless there are tokens: then it ends with what it has.
+func runEval(ctx context.Context, s *State, o *evalOptions) error {
+	var began atomic.Bool
+	return orStopped(ctx, began.Load, func() error { return evaluate(ctx, s, o, &began) })
+}
+
+// evaluate sets began while an interrupted evaluation would have a part of its results.
+func evaluate(ctx context.Context, s *State, o *evalOptions, began *atomic.Bool) error {
+	p := newProgress(s, o.quiet)
 	if o.checkpoint != "" {
-		init, err := useCheckpoint(o, note)
+		init, err := useCheckpoint(o, p.Note)
 		if err != nil {
 			return err
 		}
@@ -171,36 +191,64 @@ func runEval(_ context.Context, s *State, o *evalOptions) error {
 	if err != nil {
 		return err
 	}
-	evals, samples, err := train.EvaluateCheckpoint(r.Config, o.split, o.samples, o.threads, note, s.checkMemory)
+	out, err := train.EvaluateCheckpoint(ctx, train.EvalOptions{
+		Config: r.Config, Split: o.split, Samples: o.samples, Threads: o.threads, Note: p.Note, Memory: s.checkMemory,
+		Progress: func(a model.Activity) {
+			began.Store(began.Load() || a.Tokens > 0)
+			p.Doing(a)
+		},
+	})
+	p.done()
 	if err != nil {
 		return err
 	}
-	out, settings := s.Out, analysis.EvalSettings(config.Marshal(r.Config))
-	if o.json {
-		return printJSON(out, evalOutput{r.Config.Model.Init, settings, evals[0], evals, samples})
+	began.Store(out.Partial)
+	if err := showEval(s, o, r.Config, out); err != nil {
+		return err
 	}
-	w := newTable(out)
+	if out.Partial {
+		return errStopped
+	}
+	return nil
+}
+
+func showEval(s *State, o *evalOptions, cfg config.Config, out *train.Evaluated) error {
+	settings := analysis.EvalSettings(config.Marshal(cfg))
+	if o.json {
+		return printJSON(s.Out, evalOutput{cfg.Model.Init, settings, out.Evals[0], out.Evals, out.Partial, out.Warnings, out.Samples})
+	}
+	w := newTable(s.Out)
 	textutil.Fprintf(w, "split\tdecoding\tanswer reward\t95%% interval\tcorrect_num\terror_num\t"+
-		"formatted, right\tformatted, wrong\tunformatted\tlength\tmajority answer\n")
-	for _, e := range evals {
+		"formatted, right\tformatted, wrong\tunformatted\tcut\tlength\tmajority answer\n")
+	for _, e := range out.Evals {
 		row := func(name string, c rundir.Counts) {
 			lo, hi := stats.Wilson(c.CorrectNum, c.N, 0.95)
-			textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.4f (always %s)\n",
+			textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.4f (always %s)\n",
 				e.Split, name, c.AnswerReward, lo, hi, c.CorrectNum, c.ErrorNum,
-				c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Length, e.MajorityBaseline, e.MajorityAnswer)
+				c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Truncated, c.Length, e.MajorityBaseline, e.MajorityAnswer)
 		}
-		row("sampled", e.Sampled)
-		if e.Greedy != nil {
-			row("greedy", *e.Greedy)
+		for _, name := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
+			if c := analysis.DecodedCounts(&e, name); c != nil && c.N > 0 {
+				row(name, *c)
+			}
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	textutil.Fprintf(out, "sampled at %s\n", settings)
-	for _, x := range samples {
-		textutil.Fprintf(out, "\n%s (%s, %s, gold %s, reward %g)\n  %s\n",
-			x.Problem, x.Split, x.Decoding, x.Gold, x.AnswerReward, textutil.Lines(x.Prompt+x.Completion))
+	textutil.Fprintf(s.Out, "sampled at %s; unformatted includes cut\n", settings)
+	for _, warning := range out.Warnings {
+		textutil.Fprintf(s.Out, "warning: %s\n", warning)
+	}
+	for _, x := range out.Samples {
+		textutil.Fprintf(s.Out, "\n%s (%s, %s, gold %s): %s\n  question: %s\n  completion: %s\n", x.Problem, x.Split, x.Decoding, x.Gold,
+			outcomes[x.Outcome], textutil.Lines(x.Question), textutil.Lines(x.Completion))
 	}
 	return nil
+}
+
+// outcomes are the values of [train.EvalSample].Outcome in words.
+var outcomes = map[string]string{
+	"right": "right", "cut": "wrong, cut at the limit of tokens", "format": "wrong, no final answer of the expected form",
+	"answer": "wrong answer",
 }

@@ -21,8 +21,9 @@ import (
 type generateOptions struct {
 	load config.LoadOptions
 	train.GenerateOptions
-	file string // of prompts
-	json bool
+	file  string // of prompts
+	json  bool
+	quiet bool
 }
 
 var generateKeys = []keyFlag{modelKey, deviceKey}
@@ -41,7 +42,10 @@ with its system prompt and worked examples), as in training. The configuration i
 of -c, or the run's own if --model is a run folder. If it does not set a template, a
 Hugging Face folder or a GGUF file with a chat template gets the prompt as a user's
 message. --raw sends the text as it is, and special tokens such as
-<|im_start|> in it are parsed; otherwise they are plain text.`,
+<|im_start|> in it are parsed; otherwise they are plain text.
+
+Standard output is the text of the completions, each with a newline after it, and nothing
+else; a terminal gets control characters escaped. --json has all else.`,
 		Example: `  grpo generate --prompt "Leo has 9 bags of 6 hats. How many hats does Leo have in all?"
   grpo generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt "What is the capital of France?"
   grpo generate --model results/train-1a2b3c4d --prompts questions.txt --json
@@ -53,6 +57,7 @@ message. --raw sends the text as it is, and special tokens such as
 			if dir := cmd.Flags().Lookup("model").Value.String(); o.load.Path == "" && isRun(dir) {
 				o.load.Path = filepath.Join(dir, rundir.ConfigFile)
 			}
+			o.load.Only = config.NoSplit
 			o.Greedy = o.Temperature == 0
 			sampling := cmd.Flags().Changed("top-p") || cmd.Flags().Changed("top-k") || cmd.Flags().Changed("seed")
 			switch {
@@ -85,6 +90,7 @@ message. --raw sends the text as it is, and special tokens such as
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of sampling")
 	addThreads(f, &o.Threads, "")
 	addJSON(c, &o.json)
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress on standard error")
 	return c
 }
 
@@ -106,7 +112,10 @@ func runGenerate(_ context.Context, s *State, o *generateOptions) error {
 	if o.Prompts, err = readPrompts(s, o.Prompts, o.file); err != nil {
 		return missingInput(err)
 	}
+	p := newProgress(s, o.quiet)
+	o.Progress = p.Doing
 	out, err := train.Generate(o.GenerateOptions)
+	p.done()
 	if err != nil {
 		return err
 	}
@@ -116,9 +125,13 @@ func runGenerate(_ context.Context, s *State, o *generateOptions) error {
 	cut := 0
 	for i, g := range out {
 		if len(o.Prompts) > 1 && i%o.N == 0 {
-			textutil.Fprintf(s.Out, "> %s\n", textutil.Lines(g.Prompt))
+			textutil.Fprintf(s.Err, "> %s\n", textutil.Lines(g.Prompt))
 		}
-		if _, err := textutil.Fprintf(s.Out, "%s\n", textutil.Lines(g.Text)); err != nil {
+		text := g.Text
+		if s.Terminal {
+			text = textutil.Screen(text)
+		}
+		if _, err := io.WriteString(s.Out, text+"\n"); err != nil { // a file or a pipe gets every byte of it
 			return err
 		}
 		if !g.Ended {

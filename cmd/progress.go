@@ -3,6 +3,8 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -12,16 +14,26 @@ import (
 	"grpo/pkg/train"
 )
 
-// progress shows a run on standard error: a bar with the time left on a
-// terminal, otherwise a line at each evaluation.
+// progress shows what a command does on standard error: on a terminal a bar with the time left, otherwise lines. A
+// run has a line for each evaluation, and for each step that takes long.
 type progress struct {
-	w       io.Writer
-	redraw  bool
-	now     func() time.Time
+	mu     sync.Mutex // [progress.beat] is called on another goroutine
+	w      io.Writer
+	quiet  bool // w discards
+	redraw bool
+	now    func() time.Time
+	every  func(time.Duration, func()) (stop func())
+	size   func() (width, height int) // of the terminal
+
+	doing   activity
 	bar     *progressbar.ProgressBar
+	barOf   string // what bar counts
 	started time.Time
-	first   int // step after which this process started
-	steps   int
+	first   int       // step after which this process started
+	step    int       // the last step
+	stepped time.Time // when it ended; zero before the evaluation of the initial weights is over
+	steps   int       // 0: no run
+	last    string    // what the last step was like
 }
 
 // newProgress returns an observer; with quiet it shows nothing.
@@ -30,53 +42,103 @@ func newProgress(s *State, quiet bool) *progress {
 	if quiet {
 		w = io.Discard
 	}
-	return &progress{w: w, redraw: s.Redraw && !quiet, now: s.Now}
-}
-
-func (p *progress) newBar(steps int, what string) *progressbar.ProgressBar {
-	return progressbar.NewOptions(steps,
-		progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(steps < 1e7), // the bar's time left overflows beyond 292 years
-		progressbar.OptionSetElapsedTime(true), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionFullWidth())
+	return &progress{w: w, quiet: quiet, redraw: s.Redraw && !quiet, now: s.Now, every: s.Every, size: terminalSize(s.Err)}
 }
 
 // line prints a line above the bar.
 func (p *progress) line(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var b strings.Builder
+	textutil.Fprintf(&b, format, args...)
+	p.print(b.String())
+}
+
+// print is line for printable text, with the lock.
+func (p *progress) print(text string) {
 	if p.bar != nil {
 		_ = p.bar.Clear() // failing to draw the bar is no reason to stop a run
 	}
-	textutil.Fprintf(p.w, format+"\n", args...)
+	_, _ = io.WriteString(p.w, text+"\n")
 	if p.bar != nil {
 		_ = p.bar.RenderBlank()
+	}
+	if p.doing.stop != nil {
+		p.doing.spoke = p.now()
 	}
 }
 
 // Begin implements train.Observer.
 func (p *progress) Begin(resumedAt, steps int) {
-	p.started, p.first, p.steps = p.now(), resumedAt, steps
 	if resumedAt > 0 {
 		p.line("continuing after step %d of %d", resumedAt, steps)
 	}
-	if p.redraw {
-		p.bar = p.newBar(steps, "training")
-		_ = p.bar.Set(resumedAt)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.started, p.first, p.step, p.steps = p.now(), resumedAt, resumedAt, steps
+	if resumedAt > 0 {
+		p.stepped = p.started
 	}
+	p.setSteps(resumedAt, "training")
+}
+
+// setSteps moves the bar of a run.
+func (p *progress) setSteps(step int, what string) {
+	if !p.redraw {
+		return
+	}
+	if p.barOf != barOfSteps {
+		p.clear()
+		p.bar, p.barOf = p.newBar(p.steps, what), barOfSteps
+	}
+	p.bar.Describe(what)
+	_ = p.bar.Set(step) // failing to draw the bar is no reason to stop a run
 }
 
 // Step implements train.Observer.
 func (p *progress) Step(m rundir.Metrics) {
-	if p.bar != nil {
-		what := fmt.Sprintf("train reward %.3f", m.Reward.Mean)
-		if accuracy, ok := m.Preference["rewards/accuracies"]; ok {
-			what = fmt.Sprintf("pairs ranked right %.3f", accuracy)
-		}
-		p.bar.Describe(what)
-		_ = p.bar.Set(m.Step)
-		if m.Step == p.steps {
+	what := fmt.Sprintf("train reward %.3f", m.Reward.Mean)
+	if accuracy, ok := m.Preference["rewards/accuracies"]; ok {
+		what = fmt.Sprintf("pairs ranked right %.3f", accuracy)
+	}
+	p.took(m.Step, p.steps, what)
+}
+
+// took notes the end of a step that was like what, and prints a line if it took long.
+func (p *progress) took(step, steps int, what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if p.steps == 0 || step <= p.step { // there was no Begin, or this is another stage
+		p.clear()
+		p.started, p.first, p.stepped = now, step, time.Time{}
+	}
+	long := !p.stepped.IsZero() && now.Sub(p.stepped) >= lineEvery
+	p.step, p.steps, p.stepped, p.last = step, steps, now, what
+	p.setSteps(step, what)
+	if long {
+		p.print(p.stepLine(now))
+	}
+	if step == steps {
+		p.stepped = time.Time{}
+		if p.bar != nil {
 			_ = p.bar.Finish()
 		}
 	}
+}
+
+// stepLine is a line about the last step.
+func (p *progress) stepLine(now time.Time) string {
+	return fmt.Sprintf("step %*d/%d  %s%s", len(fmt.Sprint(p.steps)), p.step, p.steps, p.last, p.left(p.step, now))
+}
+
+// left is the time that a run takes after a step; empty if it is not known, or beside the bar, which tells it.
+func (p *progress) left(step int, now time.Time) string {
+	done := step - p.first
+	if done <= 0 || step >= p.steps || p.redraw {
+		return ""
+	}
+	return fmt.Sprintf("  %s left", shortTime(now.Sub(p.started).Seconds()/float64(done)*float64(p.steps-step)))
 }
 
 // Eval implements train.Observer. It is called before the Step of its step.
@@ -87,11 +149,12 @@ func (p *progress) Eval(e rundir.Eval) {
 		line += fmt.Sprintf("  greedy %.3f", e.Greedy.AnswerReward)
 	}
 	line += fmt.Sprintf("  formatted %.3f  length %4.1f", e.Sampled.FormatReward, e.Sampled.Length)
-	if done := e.Step - p.first; done > 0 && e.Step < p.steps && !p.redraw {
-		left := p.now().Sub(p.started).Seconds() / float64(done) * float64(p.steps-e.Step)
-		line += fmt.Sprintf("  %s left", shortTime(left))
+	p.line("%s%s", line, p.left(e.Step, p.now()))
+	if e.Step == 0 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.stepped = p.now()
 	}
-	p.line("%s", line)
 }
 
 // Note implements train.Observer, train.SFTObserver and train.RewardModelObserver.
@@ -99,12 +162,7 @@ func (p *progress) Note(text string) { p.line("note: %s", text) }
 
 // SFTStep implements train.SFTObserver.
 func (p *progress) SFTStep(s train.SFTStep, steps int) {
-	if p.redraw {
-		if s.Step == 1 {
-			p.bar = p.newBar(steps, textutil.Printable(s.Stage, 20))
-		}
-		_ = p.bar.Set(s.Step)
-	}
+	p.took(s.Step, steps, fmt.Sprintf("%s loss %.4f", textutil.Printable(s.Stage, 20), s.Loss))
 	if s.Validation != nil {
 		loss := ""
 		if s.ValidationLoss != nil {
@@ -117,44 +175,27 @@ func (p *progress) SFTStep(s train.SFTStep, steps int) {
 
 // RewardModelStep implements train.RewardModelObserver.
 func (p *progress) RewardModelStep(s train.RewardModelStep, steps int) {
-	if p.redraw {
-		if p.bar == nil {
-			p.bar = p.newBar(steps, "training")
-		}
-		_ = p.bar.Set(s.Step)
-	}
+	p.took(s.Step, steps, fmt.Sprintf("loss %.4f", s.Loss))
 	if e := s.Eval; e != nil {
 		p.line("step %d/%d  loss %.4f  held-out pairs: loss %.4f  accuracy %.3f  margin %.3f", s.Step, steps, s.Loss, e.Loss, e.Accuracy, e.Margin)
 	}
 }
 
-// lineEvery is the time between lines of a counter, where no bar can be drawn.
-const lineEvery = 5 * time.Second
-
-// counter shows how many of something are done, with the time left.
-func (p *progress) counter(what string) func(done, of int) {
-	started := p.now()
-	last := started
-	return func(done, of int) {
-		if p.redraw {
-			if p.bar == nil {
-				p.bar = p.newBar(of, what+"s")
-			}
-			_ = p.bar.Set(done)
-			return
-		}
-		if now := p.now(); now.Sub(last) >= lineEvery && done < of {
-			last = now
-			left := now.Sub(started).Seconds() / float64(done) * float64(of-done)
-			p.line("%d of %s, %s left", done, textutil.Count(of, what), shortTime(left))
-		}
+// done erases the bar before results are printed, and ends the observation of what the command does.
+func (p *progress) done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.doing.stop != nil {
+		p.doing.stop()
+		p.doing.stop = nil
 	}
+	p.clear()
 }
 
-// done erases the bar before results are printed.
-func (p *progress) done() {
+// clear erases the bar.
+func (p *progress) clear() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
-		p.bar = nil
+		p.bar, p.barOf = nil, ""
 	}
 }

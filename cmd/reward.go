@@ -85,9 +85,9 @@ func tryRewards(ctx context.Context, s *State, o *rewardTryOptions) error {
 	if err != nil {
 		return err
 	}
-	t, err := train.TryRewards(ctx, l.Config, o.samples, s.In, o.n, func(note string) {
-		textutil.Fprintf(s.Err, "%s\n", textutil.Lines(note))
-	})
+	p := newProgress(s, false)
+	t, err := train.TryRewards(ctx, l.Config, o.samples, s.In, o.n, func(note string) { p.line("%s", textutil.Lines(note)) }, p.Doing)
+	p.done()
 	if errors.Is(err, context.Canceled) {
 		return errStopped
 	}

@@ -89,19 +89,23 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	if err == nil && c.Annotations["saves"] != "" {
 		return root.ExecuteContext(ctx)
 	}
-	return orStopped(ctx, func() error { return root.ExecuteContext(ctx) })
+	return orStopped(ctx, nil, func() error { return root.ExecuteContext(ctx) })
 }
 
-// orStopped returns what f returns, or errStopped as soon as ctx ends.
-func orStopped(ctx context.Context, f func() error) error {
+// orStopped returns what f returns, or errStopped as soon as ctx ends. If saves is not nil and returns true then, it
+// waits for f, which ends soon with a part of its result.
+func orStopped(ctx context.Context, saves func() bool, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return errStopped
 	}
+	if saves != nil && saves() {
+		return <-done
+	}
+	return errStopped
 }
 
 // Run executes one command line and returns the exit code.

@@ -36,7 +36,9 @@ type State struct {
 	In        io.Reader
 	Out, Err  io.Writer
 	Redraw    bool // standard error is a terminal that a bar may redraw
+	Terminal  bool // standard output is a terminal
 	Now       func() time.Time
+	Every     func(d time.Duration, f func()) (stop func()) // calls f each d, on another goroutine; nil = never
 	Host      func() (string, error)
 	Memory    func() int64                               // available to runs, in bytes; nil or 0 = unknown
 	Disk      func(dir string) (bytes int64, known bool) // free below a folder; nil = unknown
@@ -47,10 +49,28 @@ type State struct {
 func processState() *State {
 	return &State{
 		Args: os.Args, Env: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Redraw: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
-		Now:    time.Now, Host: os.Hostname,
+		Redraw:   term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		Terminal: term.IsTerminal(int(os.Stdout.Fd())),
+		Now:      time.Now, Every: every, Host: os.Hostname,
 		Memory: systemMemory, Disk: sysdisk.Free, LimitHeap: limitHeap,
 	}
+}
+
+// every calls f each d until stop is called.
+func every(d time.Duration, f func()) (stop func()) {
+	tick, ended := time.NewTicker(d), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				f()
+			case <-ended:
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	return func() { close(ended) }
 }
 
 // Main runs the process and returns its exit code.

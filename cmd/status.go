@@ -73,7 +73,7 @@ func runStatus(ctx context.Context, s *State, o *statusOptions) error {
 			return err
 		}
 	}
-	return orStopped(ctx, func() error {
+	return orStopped(ctx, nil, func() error {
 		st.Advise(s.available())
 		if o.json {
 			return printJSON(s.Out, st)

@@ -95,7 +95,7 @@ func runTask(ctx context.Context, s *State, o *taskOptions) error {
 	}
 	res, err := task(ctx, o.sweep, index, sweep.TaskOptions{
 		Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s), Memory: s.checkMemory, Disk: s.checkDisk,
-		Wait: !o.supervised,
+		Progress: p.Doing, Wait: !o.supervised,
 	})
 	if err != nil {
 		return err

@@ -194,6 +194,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 		res, err = train.Run(ctx, r.Config, train.Options{
 			Dir: dir, Threads: o.out.threads, Now: s.Now, Observer: p, Meta: build(s),
 			Resume: o.resume != "", Chosen: r.Chosen, Memory: s.checkMemory, Available: s.available, Disk: s.checkDisk,
+			Progress: p.Doing,
 		})
 		p.done()
 		return err

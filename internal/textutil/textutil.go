@@ -62,6 +62,15 @@ func Text(s string) string {
 	return strings.Join(lines, "\n")
 }
 
+// Screen is [Printable] for a text that is itself the output of a program: line breaks and tabs stay as they are.
+func Screen(s string) string {
+	lines := strings.Split(s, "\t")
+	for i := range lines {
+		lines[i] = Text(lines[i])
+	}
+	return strings.Join(lines, "\t")
+}
+
 // Lines is a string of several lines. [Fprintf] keeps its line breaks and indents every line but
 // the first, so that none looks like a line of the program.
 type Lines string
@@ -102,9 +111,13 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, args...)
 }
 
-// Count formats a number with a noun whose plural adds an s: "1 run", "4 runs".
+// Count formats a number with a noun: "1 run", "4 runs", "2 batches".
 func Count(n int, noun string) string {
-	if n != 1 {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)

@@ -23,6 +23,7 @@ type validator struct {
 	// partial: the sources have other problems, such as a misspelled key. Comparing keys would
 	// report their consequences.
 	partial bool
+	only    string // see [LoadOptions].Only
 	found   []finding
 	// values has the keys that accept only listed values.
 	values map[string][]string

@@ -29,11 +29,17 @@ type LoadOptions struct {
 	Set []string
 	// Flags are the flags of the command that set a key, if the user gave them.
 	Flags []Flag
+	// Only is the one split whose problems a command reads, which trains nothing, or [NoSplit]: only its file must
+	// be named. Completions of a Llama or Qwen checkpoint are then longer by default than TinyLM's. Empty: a run.
+	Only string
 	// Checkpoint finds the checkpoint at a path; the model takes its size. adapterBase is the base
 	// model of the adapters at the path, if they name none. If it is nil or returns no file, paths
 	// and sizes are unchanged.
 	Checkpoint func(path, adapterBase string) (Checkpoint, error)
 }
+
+// NoSplit is the value of [LoadOptions].Only for a command that reads no problems.
+const NoSplit = "none"
 
 // Load resolves the configuration of a GRPO run:
 //
@@ -106,11 +112,11 @@ func loadFrom[T Root](files []*source, opts LoadOptions, defaults T) (*Loaded[T]
 	maps.Copy(over.broken, broken)
 	if len(problems) == 0 {
 		out.useWholeFiles()
-		problems = out.useCheckpoints(opts.Checkpoint, over.broken)
+		problems = out.useCheckpoints(opts, over.broken)
 		out.useLoRARate()
 	}
 	v := newValidator(&out.Config, out.origins)
-	v.broken, v.partial = over.broken, len(problems) > 0
+	v.broken, v.partial, v.only = over.broken, len(problems) > 0, opts.Only
 	if problems = append(problems, v.validate()...); len(problems) > 0 {
 		return nil, &Error{Doing: "load config", Problems: problems}
 	}

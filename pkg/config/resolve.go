@@ -125,16 +125,17 @@ type Checkpoint struct {
 	File                  string // the safetensors file: the path, or one in that folder
 	HiddenSize, NumLayers int
 	LearningRate          float64 // the default for its network; 0 = that of TinyLM
-	LoRA                  *LoRA   // of adapters; nil if it has all weights
+	// EvalTokens is the default of eval.max_tokens for its network, where no run is trained; 0 = that of TinyLM.
+	EvalTokens int
+	LoRA       *LoRA // of adapters; nil if it has all weights
 }
 
 // useCheckpoints replaces a folder in model.init and algorithm.teacher by the weights in it, and
 // takes the size of the model from model.init. A different size set by the user is an error. An
 // unreadable checkpoint is reported when the weights are loaded. broken collects the keys that need
 // no further checks.
-func (l *Loaded[T]) useCheckpoints(
-	find func(path, adapterBase string) (Checkpoint, error), broken map[string]bool,
-) (problems []string) {
+func (l *Loaded[T]) useCheckpoints(opts LoadOptions, broken map[string]bool) (problems []string) {
+	find := opts.Checkpoint
 	locate := func(key string, path *string, adapterBase string) (c Checkpoint) {
 		if find == nil || *path == "" || *path == "base" || *path == "random" {
 			return c
@@ -158,6 +159,11 @@ func (l *Loaded[T]) useCheckpoints(
 		const rate = "train.learning_rate"
 		if found.LearningRate > 0 && l.origins[rate].Source == SourceDefault {
 			c.Train.LearningRate, l.origins[rate] = found.LearningRate, Origin{AskedBy: "model.init"}
+		}
+		const length = "eval.max_tokens"
+		usual := l.origins[length].Source == SourceDefault && l.origins["rollout.sampling_max_tokens"].Source == SourceDefault
+		if opts.Only != "" && found.EvalTokens > 0 && usual {
+			c.Eval.MaxTokens, l.origins[length] = found.EvalTokens, Origin{AskedBy: "model.init"}
 		}
 		locate("algorithm.teacher", &c.Algorithm.Teacher, "")
 	case *SFT:

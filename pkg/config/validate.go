@@ -101,7 +101,9 @@ func (d *Data) validate(v *validator) {
 		v.reject("%s, %s and %s must not all be 0", &d.WeightAdd, &d.WeightSub, &d.WeightMul)
 	}
 	if d.Source != "generated" {
-		for _, file := range []*string{&d.TrainFile, &d.ValFile} {
+		files := map[string][]*string{"": {&d.TrainFile, &d.ValFile}, "train": {&d.TrainFile}, "val": {&d.ValFile},
+			"test": {&d.TestFile}}
+		for _, file := range files[v.only] {
 			if *file == "" {
 				v.reject("%s must name a file, because of %s", file, &d.Source)
 			}

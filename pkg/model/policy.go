@@ -113,7 +113,8 @@ func EncodeRaw(t Tokenizer, text string) []int {
 // sequence only, never on the rest of the batch or on the number of threads.
 type Sampler interface {
 	// Sample returns group completions of each prompt: those of prompt i are at
-	// i·group to (i+1)·group. Greedy decoding needs no draws.
+	// i·group to (i+1)·group. Greedy decoding needs no draws. With an error of opt.Watch come the
+	// completions so far, of which some may not be complete.
 	Sample(prompts [][]int, group int, opt Sampling, draws Draws) ([]Completion, error)
 	// Refresh reads the parameters again.
 	Refresh()
@@ -132,10 +133,10 @@ func SampleEach(s Sampler, prompts [][]int, group int, opts []Sampling, draws Dr
 	var out [][]Completion
 	for _, opt := range opts {
 		completions, err := s.Sample(prompts, group, opt, draws)
-		if err != nil {
-			return nil, err
-		}
 		out = append(out, completions)
+		if err != nil {
+			return out, err
+		}
 	}
 	return out, nil
 }

@@ -14,7 +14,25 @@ type Sampling struct {
 	MinTokens   int     // no end token is chosen before this many tokens
 	MaxTokens   int     // a completion that reaches this many has not ended
 	Greedy      bool    // the likeliest token, the lowest id on a tie
+	// Watch, if it is not nil, is told now and then how many tokens and ends of completions were sampled since
+	// the last time, and how many tokens fewer than MaxTokens the ended completions have. Its error ends the call.
+	Watch func(tokens, ended, spared int) error
 }
+
+// Watched tells Watch of complete completions.
+func (o Sampling) Watched(completions []Completion) error {
+	if o.Watch == nil {
+		return nil
+	}
+	tokens := 0
+	for _, c := range completions {
+		tokens += len(c.Tokens)
+	}
+	return o.Watch(tokens, len(completions), len(completions)*o.MaxTokens-tokens)
+}
+
+// Complete reports whether a completion has ended or has MaxTokens tokens.
+func (o Sampling) Complete(c Completion) bool { return c.Ended || len(c.Tokens) == o.MaxTokens }
 
 // Check returns an error for invalid settings.
 func (o Sampling) Check() error {

@@ -17,6 +17,7 @@ import (
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
@@ -29,6 +30,7 @@ type TaskOptions struct {
 	Observer train.Observer
 	Meta     rundir.Meta // the caller fills in version and host
 	Memory   train.MemoryCheck
+	Progress model.Progress
 	Disk     train.DiskCheck
 	// Wait: while a process on another machine, or of an earlier start of this job, is training the
 	// run, wait. Without it, that is an error, as it always is for other processes on this machine.
@@ -84,7 +86,7 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 		}
 		res, err = train.Run(ctx, cfg, train.Options{
 			Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer,
-			Meta: opts.Meta, Memory: opts.Memory, Disk: opts.Disk,
+			Meta: opts.Meta, Memory: opts.Memory, Disk: opts.Disk, Progress: opts.Progress,
 		})
 		// Another process may have been faster after the wait.
 		if o, held, _ := rundir.Holder(path); !opts.Wait || !isLocked(err) || !held || !isAwaited(o) {

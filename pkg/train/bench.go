@@ -39,6 +39,7 @@ type BenchOptions struct {
 	Seed        uint64
 	Now         func() time.Time `json:"-"`
 	Memory      MemoryCheck      `json:"-"` // nil = no check
+	Progress    model.Progress   `json:"-"`
 }
 
 // BenchResult has means over the measured steps.

@@ -17,7 +17,7 @@ func newBench(o BenchOptions) (*trainer, error) {
 	if err != nil {
 		return new(trainer), fmt.Errorf("measure a step: %w", err)
 	}
-	t := &trainer{cfg: cfg, opts: Options{Threads: o.Threads, Now: o.Now}}
+	t := &trainer{cfg: cfg, opts: Options{Threads: o.Threads, Now: o.Now, Progress: o.Progress}}
 	if t.data.template, err = templateOf(cfg.Data, cfg.Model); err != nil {
 		return t, err
 	}

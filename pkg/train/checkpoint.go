@@ -140,6 +140,7 @@ func (t *trainer) checkpoint(status string) error {
 
 // save syncs the logs, writes the checkpoint, and then writes their checksums.
 func (t *trainer) save() error {
+	t.opts.Progress.Do("writing a checkpoint")
 	if err := t.hold.Check(); err != nil {
 		return err
 	}
@@ -270,6 +271,7 @@ func readOwn(path string) (*model.Checkpoint, error) {
 
 // saveBest keeps the weights of the best evaluation so far.
 func (t *trainer) saveBest(step int) error {
+	t.opts.Progress.Do("writing the best weights")
 	if err := t.hold.Check(); err != nil {
 		return err
 	}

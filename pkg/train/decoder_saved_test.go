@@ -83,7 +83,7 @@ func TestDecoderBestIsAFolder(t *testing.T) {
 	}
 	again := cfg
 	again.Model.Init = found.File
-	e, _, err := EvaluateCheckpoint(again, "val", 0, 1, func(string) {}, nil)
+	e, _, err := evaluateCheckpoint(again, "val", 0, 1, nil)
 	if err = errors.Join(err, rundir.CompareEvals(e, []rundir.Eval{run.Result.Best})); err != nil {
 		t.Error(err)
 	}

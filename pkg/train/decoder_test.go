@@ -56,7 +56,7 @@ func TestDecoderRunResumesExactly(t *testing.T) {
 			}
 			again := cfg
 			again.Model.Init = file
-			if _, _, err := EvaluateCheckpoint(again, "val", 0, 1, func(string) {}, nil); err != nil {
+			if _, _, err := evaluateCheckpoint(again, "val", 0, 1, nil); err != nil {
 				t.Error(err)
 			}
 		})

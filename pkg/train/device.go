@@ -3,6 +3,7 @@ package train
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 
 	"grpo/pkg/config"
 	"grpo/pkg/model"
@@ -22,6 +23,9 @@ type network struct {
 	policy model.Policy
 	params *model.Params // the policy's
 }
+
+// opening is the activity of [openNetwork].
+func opening(c config.Model) string { return "opening model " + filepath.Base(c.Init) }
 
 // openNetwork makes the policy of a configuration on the device named by model.device. work is an
 // estimate of the operations per step. Close the network even after an error.

@@ -134,6 +134,7 @@ func (t *trainer) scorePairs(r *rollout, pairs pairRows) error {
 		return nil
 	}
 	r.reference = make([]float64, r.shape.Len())
+	t.opts.Progress.Do("scoring the pairs under the reference model")
 	x, err := t.scorers.reference.Score(r.batch(pairs))
 	if err != nil {
 		return err
@@ -211,7 +212,9 @@ func (t *trainer) scoreRows(scorer model.Scorer, r *rollout, rows pairRows) (*mo
 	}
 	out.LogProbs, out.Mask = make([]float64, out.B*out.T), make([]bool, out.B*out.T)
 	at := 0
-	for _, part := range t.pairParts(r, rows) {
+	parts := t.pairParts(r, rows)
+	for i, part := range parts {
+		t.opts.Progress.Count("scoring pairs", "micro-batch", i, len(parts))
 		x, err := scorer.Score(r.batch(part))
 		if err != nil {
 			return nil, err

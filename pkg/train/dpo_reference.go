@@ -131,6 +131,7 @@ func (t *trainer) computeReference(f *reference) ([]float32, error) {
 			if t.ctx.Err() != nil {
 				return nil, ErrNothingSaved
 			}
+			t.opts.Progress.Count("scoring pairs under the reference policy", "token", len(out), f.tokens)
 			r, rows := set.rollout(part)
 			x, err := t.scoreRows(scorer, r, rows)
 			if err != nil {

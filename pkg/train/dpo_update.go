@@ -100,7 +100,8 @@ func (t *trainer) updateOnPairs(r *rollout, batch pairRows, firstPass bool, s *u
 		}
 	}
 	t.learner.ZeroGrads()
-	for _, rows := range parts {
+	for i, rows := range parts {
+		t.opts.Progress.Count("update", "micro-batch", i, len(parts))
 		if _, err := t.learner.Accumulate(r.batch(rows), objective(rows)); err != nil {
 			return fmt.Errorf("update: %w", err)
 		}

@@ -1,11 +1,10 @@
 package train
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
-	"runtime"
 	"slices"
 
 	"grpo/pkg/config"
@@ -23,6 +22,8 @@ type Evaluation struct {
 	Greedy   bool           // decode greedily too
 	Samples  int            // completions to keep as rundir.Sample, per decoding mode
 	Finite   bool           // logits that are not finite are an error; a training run records them as a divergence
+	Progress model.Progress
+	Stop     func() error // its error ends the evaluation; nil = never
 }
 
 // evaluationOf returns the settings of a configuration's evaluations. They come from
@@ -50,9 +51,10 @@ func splitStream(split string) uint32 {
 
 // Evaluate decodes every problem of a split, once sampled and, with e.Greedy,
 // once greedily, and counts the outcomes. The random numbers depend on seed,
-// split, step and the problem's index, not on the batch.
+// split, step and the problem's index, not on the batch. With the error of e.Stop come the counts and samples of
+// the completions that are complete.
 func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, problems []gsm8k.Problem,
-	step int) (rundir.Eval, []rundir.Sample, error) {
+	step int) (rundir.Eval, []EvalSample, error) {
 	out := rundir.Eval{Step: step, Split: split}
 	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
 	prompts := encodePrompts(policy, e.Template, problems)
@@ -63,12 +65,17 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 		greedy.Greedy, greedy.TopK, greedy.TopP = true, 0, 1
 		names, settings = append(names, "greedy"), append(settings, greedy)
 	}
+	watch := e.Progress.Watch("evaluating "+split, len(settings)*len(prompts), e.Sampling.MaxTokens, e.Stop)
+	for i := range settings {
+		settings[i].Watch = watch
+	}
 	completions, err := model.SampleEach(s, prompts, 1, settings, draws)
-	if err != nil {
+	stopped := err != nil && e.Stop != nil && errors.Is(err, e.Stop())
+	if err != nil && !stopped {
 		return out, nil, err
 	}
-	var kept []rundir.Sample
-	for mode, name := range names {
+	var kept []EvalSample
+	for mode, name := range names[:len(completions)] {
 		if e.Finite {
 			if err := checkFinite(completions[mode]); err != nil {
 				return out, nil, fmt.Errorf("evaluate %s, %s: %w", split, name, err)
@@ -76,13 +83,16 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 		}
 		var tally counter
 		for i, c := range completions[mode] {
+			if !e.Sampling.Complete(c) {
+				continue
+			}
 			text := policy.Decode(c.Tokens)
 			v := gsm8k.Grade(text, c.Ended, problems[i].Gold)
 			tally.add(v, c)
-			if i < e.Samples {
+			if tally.n <= e.Samples {
 				sample := newSample(e.Template, problems[i], c, text, v)
 				sample.Step, sample.Split, sample.Decoding, sample.Reward = step, split, name, one(v.Right)
-				kept = append(kept, sample)
+				kept = append(kept, EvalSample{sample, problems[i].Question, outcome(v, c.Ended)})
 			}
 		}
 		counts := tally.counts()
@@ -92,7 +102,7 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 			out.Sampled = counts
 		}
 	}
-	return out, kept, nil
+	return out, kept, err
 }
 
 // checkFinite returns an error if a token was chosen from logits that are not finite.
@@ -216,7 +226,9 @@ func (t *trainer) evaluateSets(step int) error {
 // any.
 func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int,
 	preference map[string]float64) (rundir.Eval, error) {
-	e, samples, err := Evaluate(t.policy, t.sampler, evaluationOf(t.cfg, t.data.template), split, problems, step)
+	settings := evaluationOf(t.cfg, t.data.template)
+	settings.Progress = t.opts.Progress
+	e, samples, err := Evaluate(t.policy, t.sampler, settings, split, problems, step)
 	if err != nil {
 		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
 	}
@@ -228,66 +240,9 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 		return e, err
 	}
 	for _, s := range samples {
-		if err := t.logs[rundir.SamplesFile].Append(s); err != nil {
+		if err := t.logs[rundir.SamplesFile].Append(s.Sample); err != nil {
 			return e, err
 		}
 	}
 	return e, nil
-}
-
-// EvaluateCheckpoint evaluates the initial weights of a configuration (model.init) on a split, or
-// on all sets of eval.sets if split is empty, and returns the first n samples of each decoding
-// mode. Notes about the problems go to note. A nil check accepts any memory estimate.
-func EvaluateCheckpoint(cfg config.Config, split string, n, threads int, note func(string),
-	check MemoryCheck) (evals []rundir.Eval, samples []rundir.Sample, err error) {
-	cfg = config.Resolve(cfg)
-	problems, err := ProblemsOf(cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	sets, largest := problems.configured(), 0
-	if split != "" {
-		chosen, err := problems.Split(split)
-		if err != nil {
-			return nil, nil, err
-		}
-		sets = []Set{{split, chosen}}
-	}
-	for _, cut := range problems.Cut {
-		note(cut)
-	}
-	template, err := templateOf(cfg.Data, cfg.Model)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := checkEnd(cfg.Model); err != nil {
-		return nil, nil, err
-	}
-	threads = cmp.Or(threads, runtime.GOMAXPROCS(0))
-	for _, s := range sets {
-		largest = max(largest, len(s.Problems))
-		if err := (promptSplit{s, cfg.Eval.MaxTokens, "eval.max_tokens"}).fits(cfg, template); err != nil {
-			return nil, nil, err
-		}
-		if err := check.pass(memoryOfEvaluation(cfg, template, s.Problems, threads)); err != nil {
-			return nil, nil, err
-		}
-	}
-	net, err := openNetwork(cfg.Model, cfg.Train.LoRA, cfg.Seed, threads, evaluationWork(cfg, largest))
-	defer net.close()
-	if err != nil {
-		return nil, nil, err
-	}
-	sampler := net.policy.NewSampler()
-	defer sampler.Close()
-	e := evaluationOf(cfg, template)
-	e.Samples, e.Finite = n, true
-	for _, s := range sets {
-		eval, kept, err := Evaluate(net.policy, sampler, e, s.Name, s.Problems, 0)
-		if err != nil {
-			return nil, nil, err
-		}
-		evals, samples = append(evals, eval), append(samples, kept...)
-	}
-	return evals, samples, nil
 }

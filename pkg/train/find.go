@@ -22,6 +22,10 @@ import (
 // decoderRate is the default learning rate of a Llama or Qwen network: TinyLM's would destroy it.
 const decoderRate = 1e-5
 
+// decoderEvalTokens bounds the completions of a Llama or Qwen network by default, where no run is trained: nearly all
+// answers to GSM8K are shorter.
+const decoderEvalTokens = 256
+
 // FindCheckpoint is the finder of [config.LoadOptions]. A path is one of
 //
 //   - a safetensors file, a Hugging Face or PEFT folder, or a GGUF file;
@@ -63,7 +67,7 @@ func FindCheckpoint(path, adapterBase string) (config.Checkpoint, error) {
 			return config.Checkpoint{}, err
 		}
 		return config.Checkpoint{File: file, HiddenSize: d.Size.Hidden, NumLayers: d.Size.Layers,
-			LearningRate: decoderRate, LoRA: s.lora}, nil
+			LearningRate: decoderRate, EvalTokens: min(decoderEvalTokens, d.Size.Context/4), LoRA: s.lora}, nil
 	}
 	if err := maybeWeights(file); err != nil {
 		return config.Checkpoint{}, err

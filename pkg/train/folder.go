@@ -99,6 +99,7 @@ func (t *trainer) open() (*rundir.Result, error) {
 	if err := t.writeReference(); err != nil {
 		return nil, err
 	}
+	t.opts.Progress.Do("reading the checkpoint")
 	if err := t.restore(old); err != nil {
 		return nil, err
 	}

@@ -14,15 +14,16 @@ import (
 
 // GenerateOptions say what [Generate] samples.
 type GenerateOptions struct {
-	Config  config.Config // its model, and the prompt template around the prompts
-	Prompts []string
-	System  string // first message of a chat, instead of the configuration's
-	Raw     bool   // the prompts as they are, without a template; special tokens are parsed
-	N       int    // completions of each prompt
-	Seed    uint64
-	Threads int
-	Memory  MemoryCheck
-	Note    func(string) // for the user
+	Config   config.Config // its model, and the prompt template around the prompts
+	Prompts  []string
+	System   string // first message of a chat, instead of the configuration's
+	Raw      bool   // the prompts as they are, without a template; special tokens are parsed
+	N        int    // completions of each prompt
+	Seed     uint64
+	Threads  int
+	Memory   MemoryCheck
+	Note     func(string) // for the user
+	Progress model.Progress
 	model.Sampling
 }
 
@@ -73,6 +74,7 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	if err := o.Memory.pass(memoryOfEvaluation(c, t, all, o.Threads)); err != nil {
 		return nil, err
 	}
+	o.Progress.Do(opening(c.Model))
 	net, err := openNetwork(c.Model, c.Train.LoRA, o.Seed, o.Threads, evaluationWork(c, len(all)))
 	defer net.close()
 	if err != nil {
@@ -80,6 +82,7 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	}
 	sampler := net.policy.NewSampler()
 	defer sampler.Close()
+	o.Watch = o.Progress.Watch("sampling", len(all), o.MaxTokens, nil)
 	out, err := sampler.Sample(prompts, o.N, o.Sampling, model.Draws{Stream: rng.New(o.Seed, rng.Rollout)})
 	if err != nil {
 		return nil, err

@@ -157,7 +157,7 @@ func TestContinueAdapters(t *testing.T) {
 			t.Errorf("%s: %+v, learning rate %v", c.init, l, next.Train.LearningRate)
 		}
 		mustRun(t, next, c.out, 1)
-		if _, _, err := EvaluateCheckpoint(next, "val", 0, 1, func(string) {}, nil); err != nil {
+		if _, _, err := evaluateCheckpoint(next, "val", 0, 1, nil); err != nil {
 			t.Error(err)
 		}
 		out, err := Generate(GenerateOptions{Config: next, Prompts: []string{"Hello"}, N: 1, Threads: 1, Sampling: model.Sampling{TopP: 1, MaxTokens: 3, Greedy: true}})

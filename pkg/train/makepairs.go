@@ -18,14 +18,14 @@ import (
 
 // PairOptions say which pairs [MakePairs] makes.
 type PairOptions struct {
-	Config  config.Config // the policy, the sampling of its rollouts, the rewards
-	Split   string
-	Groups  int // groups of completions, one for each problem drawn; 0 = every problem of the split once
-	Pairs   rl.PairOptions
-	Threads int
-	Memory  MemoryCheck
-	Note    func(string)
-	Done    func(groups, of int) // after each batch of groups
+	Config   config.Config // the policy, the sampling of its rollouts, the rewards
+	Split    string
+	Groups   int // groups of completions, one for each problem drawn; 0 = every problem of the split once
+	Pairs    rl.PairOptions
+	Threads  int
+	Memory   MemoryCheck
+	Note     func(string)
+	Progress model.Progress
 }
 
 // PairsMade counts what [MakePairs] sampled. Every group is in Paired, AllRight, AllWrong, Unscored or
@@ -78,7 +78,6 @@ func MakePairs(ctx context.Context, o PairOptions) ([]preference.Pair, *PairsMad
 			return nil, nil, err
 		}
 		at += n
-		o.Done(at, m.groups)
 	}
 	return m.pairs, m.summary(), nil
 }
@@ -93,9 +92,10 @@ type pairMaker struct {
 	prompts  [][]int
 	order    order
 	network
-	sampler model.Sampler
-	rewards rewards
-	encoder *pairEncoder
+	sampler  model.Sampler
+	sampling model.Sampling
+	rewards  rewards
+	encoder  *pairEncoder
 
 	pairs                             []preference.Pair
 	out                               PairsMade
@@ -139,13 +139,15 @@ func newPairMaker(ctx context.Context, o PairOptions) (m *pairMaker, err error) 
 	if m.rewards, err = openRewards(ctx, c, m.template, m.Threads, o.Note); err != nil {
 		return m, err
 	}
+	o.Progress.Do(opening(c.Model))
 	if m.network, err = openNetwork(c.Model, c.Train.LoRA, c.Seed, m.Threads, evaluationWork(c, len(sampled))); err != nil {
 		return m, err
 	}
 	for _, note := range m.device.notes {
 		o.Note(note)
 	}
-	m.sampler = m.policy.NewSampler()
+	m.sampler, m.sampling = m.policy.NewSampler(), samplingOf(c.Rollout)
+	m.sampling.Watch = o.Progress.Watch("sampling", m.groups*c.Rollout.GroupSize, m.sampling.MaxTokens, ctx.Err)
 	m.prompts = encodePrompts(m.policy, m.template, m.problems)
 	m.order = order{stream: rng.New(c.Seed, rng.Order), n: len(m.problems)}
 	m.out = PairsMade{Policy: c.Model.Init, Weights: initHash(m.policy), Split: o.Split, Seed: c.Seed, Rule: string(o.Pairs.Rule),
@@ -169,7 +171,7 @@ func (m *pairMaker) batch(first, n int) error {
 		k := m.order.at(first + i)
 		problems[i], prompts[i] = m.problems[k], m.prompts[k]
 	}
-	completions, err := m.sampler.Sample(prompts, size, samplingOf(m.cfg.Rollout), model.Draws{
+	completions, err := m.sampler.Sample(prompts, size, m.sampling, model.Draws{
 		Stream: rng.New(m.cfg.Seed, rng.Rollout), B: uint32(first)})
 	if err != nil {
 		return fmt.Errorf("sample pairs: %w", err)

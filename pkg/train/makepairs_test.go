@@ -16,7 +16,7 @@ import (
 func madePairs(t *testing.T, o PairOptions, set ...string) ([]preference.Pair, *PairsMade) {
 	t.Helper()
 	o.Config = mustLoad(t, config.LoadOptions{Set: set, Checkpoint: FindCheckpoint})
-	o.Note, o.Done, o.Split = func(string) {}, func(int, int) {}, "train"
+	o.Note, o.Split = func(string) {}, "train"
 	pairs, made, err := MakePairs(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)

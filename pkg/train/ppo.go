@@ -64,6 +64,7 @@ func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 			t.critic.ZeroGrads()
 			var loss float64
 			for at := lo; at < hi; at += micro {
+				t.opts.Progress.Count("update of the critic", "completion", at-lo, hi-lo)
 				for _, rows := range t.parts(r, span(at, at+micro), 1) {
 					part, err := t.critic.Accumulate(r.batch(rows), func(x *model.ValueMatrix) (float64, error) {
 						old, returns := take(r, r.values, rows, x.T, nil), take(r, r.returns, rows, x.T, nil)

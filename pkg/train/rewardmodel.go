@@ -81,6 +81,7 @@ type RewardModelOptions struct {
 	Threads  int    // of the CPU; 0 = GOMAXPROCS
 	Observer RewardModelObserver
 	Memory   MemoryCheck // nil = no check
+	Progress model.Progress
 }
 
 // rewardTrainer trains one reward model.
@@ -138,6 +139,7 @@ func (t *rewardTrainer) build() (err error) {
 		return err
 	}
 	work := sizeOf(c.Model, config.LoRA{}).Forward(c.BatchSize*len(t.train[0].prompt), c.BatchSize).Update().Nominal
+	t.opts.Progress.Do(opening(c.Model))
 	if t.network, err = openNetwork(c.Model, config.LoRA{}, c.Seed, t.opts.Threads, work); err != nil {
 		return err
 	}
@@ -170,6 +172,7 @@ func (t *rewardTrainer) run(ctx context.Context) (rec *RewardModelRecord, err er
 	if err := t.hold.Check(); err != nil {
 		return nil, err
 	}
+	t.opts.Progress.Do("writing the weights")
 	if err := t.save(); err != nil {
 		return nil, err
 	}
@@ -240,7 +243,9 @@ func (t *rewardTrainer) accumulate(pairs []pairTokens) (RewardMetrics, error) {
 	t.critic.ZeroGrads()
 	var chosen, rejected []float64
 	var loss float64
-	for _, part := range pairParts(pairs, t.microTokens()) {
+	parts := pairParts(pairs, t.microTokens())
+	for i, part := range parts {
+		t.opts.Progress.Count("update", "micro-batch", i, len(parts))
 		batch := rewardBatch(part)
 		l, err := t.critic.Accumulate(batch, func(m *model.ValueMatrix) (float64, error) {
 			b := t.scores(part, batch, m)
@@ -282,7 +287,9 @@ func (t *rewardTrainer) evaluate() (*RewardMetrics, *rl.Calibration, error) {
 		return nil, nil, nil
 	}
 	all := rl.RewardPairs{Centering: t.cfg.CenterRewardsCoefficient}
-	for _, part := range pairParts(t.eval, evalTokens) {
+	parts := pairParts(t.eval, evalTokens)
+	for i, part := range parts {
+		t.opts.Progress.Count("evaluating held-out pairs", "batch", i, len(parts))
 		batch := rewardBatch(part)
 		m, err := t.critic.Values(batch)
 		if err != nil {

@@ -113,8 +113,10 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 		r.problems = append(r.problems, t.data.problems.Train[k])
 		r.prompts = append(r.prompts, t.data.prompts[k])
 	}
+	opt := samplingOf(t.cfg.Rollout)
+	opt.Watch = t.opts.Progress.Watch("sampling", groups*r.groupSize, opt.MaxTokens, nil)
 	var err error
-	r.completions, err = t.rolloutSampler().Sample(r.prompts, r.groupSize, samplingOf(t.cfg.Rollout), model.Draws{
+	r.completions, err = t.rolloutSampler().Sample(r.prompts, r.groupSize, opt, model.Draws{
 		Stream: rng.New(t.cfg.Seed, rng.Rollout), A: uint32(step), B: uint32(round * roundStride),
 	})
 	if err != nil {

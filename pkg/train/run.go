@@ -53,6 +53,7 @@ type Options struct {
 	// Available is the memory for runs in bytes, 0 = unknown, for the advice about a run that was killed.
 	Available func() int64
 	Disk      DiskCheck
+	Progress  model.Progress
 }
 
 // trainer is one run.
@@ -196,6 +197,7 @@ func (t *trainer) prepare() error {
 	if err := t.build(); err != nil {
 		return err
 	}
+	t.opts.Progress.Do("computing the checksum of the weights")
 	t.inputs.Problems = hashProblems(t.data.problems, t.data.template)
 	t.inputs.Init, t.inputs.Network = initHash(t.policy), networkHash(t.policy)
 	if len(t.cfg.Reward.Custom) > 0 {
@@ -213,6 +215,7 @@ func (t *trainer) build() error {
 	if t.rewards, err = openRewards(t.ctx, t.cfg, t.data.template, t.opts.Threads, note); err != nil {
 		return err
 	}
+	t.opts.Progress.Do(opening(t.cfg.Model))
 	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Train.LoRA, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
 		return err
 	}

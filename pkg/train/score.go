@@ -12,6 +12,7 @@ import (
 
 // reward grades each completion once and computes its rewards.
 func (t *trainer) reward(r *rollout, step, round int) (err error) {
+	t.opts.Progress.Do("computing rewards")
 	inputs := make([]gsm8k.RewardInput, len(r.completions))
 	r.texts, r.verdicts = make([]string, len(inputs)), make([]gsm8k.Verdict, len(inputs))
 	forEach(t.pool, len(inputs), func(i int) {
@@ -55,6 +56,7 @@ func rewardInput(tok model.Tokenizer, c config.Config, x model.Completion, p gsm
 func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	opt := samplingOf(t.cfg.Rollout)
 	opt.Greedy = true
+	opt.Watch = t.opts.Progress.Watch("sampling greedily", len(r.prompts), opt.MaxTokens, nil)
 	out, err := t.rolloutSampler().Sample(r.prompts, 1, opt, model.Draws{})
 	if err != nil {
 		return fmt.Errorf("decode greedily in step %d: %w", step, err)
@@ -93,6 +95,7 @@ func (t *trainer) openScorers() error {
 		}
 	}
 	if a.Teacher != "" {
+		t.opts.Progress.Do("opening the teacher " + a.Teacher)
 		teacher, err := newTeacher(a.Teacher, t.policy, t.device.on)
 		if err != nil {
 			return err
@@ -132,21 +135,22 @@ func (s *scorers) close() {
 // policy's entropies. A scorer's matrix of all N completions is (N,T) and valid until the next
 // step.
 func (t *trainer) scoreTokens(r *rollout) error {
-	score := func(s model.Scorer) (*model.TokenMatrix, error) {
+	score := func(under string, s model.Scorer) (*model.TokenMatrix, error) {
 		if s == nil {
 			return new(model.TokenMatrix), nil
 		}
+		t.opts.Progress.Do("scoring the rollout under " + under)
 		return s.Score(r.batch(span(0, r.shape.B)))
 	}
-	reference, err := score(t.scorers.reference)
+	reference, err := score("the reference model", t.scorers.reference)
 	if err != nil {
 		return err
 	}
-	teacher, err := score(t.scorers.teacher)
+	teacher, err := score("the teacher", t.scorers.teacher)
 	if err != nil {
 		return err
 	}
-	policy, err := score(t.scorers.policy)
+	policy, err := score("the policy", t.scorers.policy)
 	if err != nil {
 		return err
 	}
@@ -161,6 +165,7 @@ func (t *trainer) scoreOld(r *rollout) error {
 	r.scored = r.old()
 	micro := t.cfg.Train.TrainBatchSize / t.cfg.Train.GradientAccumulationSteps
 	for at := 0; at < r.shape.B; at += micro {
+		t.opts.Progress.Count("scoring the rollout under the policy", "completion", at, r.shape.B)
 		rows, _ := t.withoutSkipped(r, span(at, at+micro))
 		for _, rows := range t.parts(r, rows, 1) {
 			m, err := t.scorers.old.Score(r.batch(rows))

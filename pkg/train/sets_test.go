@@ -98,7 +98,7 @@ func TestSetsResumeExactly(t *testing.T) {
 // A set alone has the numbers that it has among others.
 func TestEvaluateCheckpointOnSets(t *testing.T) {
 	cfg := withSets(t)
-	all, samples, err := EvaluateCheckpoint(cfg, "", 1, 1, func(string) {}, nil)
+	all, samples, err := evaluateCheckpoint(cfg, "", 1, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestEvaluateCheckpointOnSets(t *testing.T) {
 		t.Fatalf("sets %v with %d samples, want %v", names, len(samples), want)
 	}
 	cfg.Eval.Sets = []string{"validation", "svamp"}
-	some, _, err := EvaluateCheckpoint(cfg, "", 0, 2, func(string) {}, nil)
+	some, _, err := evaluateCheckpoint(cfg, "", 0, 2, nil)
 	if err != nil || len(some) != 2 || some[1].Sampled.Length != all[2].Sampled.Length || some[1].Sampled.FormatReward != all[2].Sampled.FormatReward {
 		t.Errorf("svamp is %+v, among others %+v (%v)", some, all[2], err)
 	}

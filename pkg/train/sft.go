@@ -80,6 +80,7 @@ type SFTOptions struct {
 	Threads  int    // of the CPU; 0 = GOMAXPROCS
 	Observer SFTObserver
 	Memory   MemoryCheck // nil = no check
+	Progress model.Progress
 }
 
 // sft is one supervised run.
@@ -127,6 +128,7 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	if err := opts.Memory.pass(s.memory()); err != nil {
 		return nil, err
 	}
+	opts.Progress.Do(opening(cfg.Model))
 	s.network, err = openNetwork(cfg.Model, cfg.LoRA, cfg.Seed, opts.Threads, sftWork(cfg))
 	defer s.network.close()
 	if err != nil {
@@ -173,6 +175,7 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 		}
 		rec.Stages = append(rec.Stages, *st)
 	}
+	s.opts.Progress.Do("writing the weights")
 	if err := s.params.Pull(); err != nil {
 		return nil, err
 	}
@@ -212,7 +215,7 @@ func (s *sft) finished() (*SFTRecord, error) {
 func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }
 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
-	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Sampling: model.Sampling{
+	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Progress: s.opts.Progress, Sampling: model.Sampling{
 		Temperature: 1, TopP: 1, MaxTokens: s.cfg.EvalTokens}}
 	sampler := s.policy.NewSampler()
 	defer sampler.Close()

@@ -83,6 +83,7 @@ func (st *sftStage) loop(ctx context.Context) error {
 			return fmt.Errorf("%w: stage %q, step %d of %d; the same command starts from the beginning",
 				ErrNothingSaved, st.c.Name, step, st.c.Steps)
 		}
+		st.opts.Progress.Do("update")
 		line, err := st.step(step)
 		if err != nil {
 			return err

@@ -78,6 +78,7 @@ func (p *stopper) validationLoss() (float64, error) {
 		}
 	}
 	for lo := 0; lo < len(p.rows); lo += p.c.BatchSize {
+		p.s.opts.Progress.Count("scoring the validation answers", "answer", lo, len(p.rows))
 		batch, weights := sftBatch(p.rows[lo:min(len(p.rows), lo+p.c.BatchSize)])
 		m, err := p.scorer.Score(batch)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
 	"grpo/pkg/rl"
 )
 
@@ -44,9 +45,10 @@ type TriedCompletion struct {
 // fields of samples.jsonl: completion, and optionally gold, prompt, problem, step and ended (true if
 // missing): the first n, or all of them if n is 0. Without a file it makes completions from the
 // first n training problems, 2 if n is 0. It reads the
-// tokenizer of the configuration's model, not the weights. note gets lines for the user.
-func TryRewards(ctx context.Context, cfg config.Config, file string, stdin io.Reader, n int,
-	note func(string)) (*RewardTrial, error) {
+// tokenizer of the configuration's model, not the weights. note gets lines for the user, progress what takes
+// long.
+func TryRewards(ctx context.Context, cfg config.Config, file string, stdin io.Reader, n int, note func(string),
+	progress model.Progress) (*RewardTrial, error) {
 	cfg = config.Resolve(cfg)
 	problems, err := ProblemsOf(cfg)
 	if err != nil {
@@ -79,6 +81,7 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, stdin io.Re
 		}
 		out.Completions = make([]TriedCompletion, len(inputs))
 	}
+	progress.Do("opening the reward functions")
 	w, err := openRewards(ctx, cfg, template, runtime.GOMAXPROCS(0), note)
 	if err != nil {
 		return nil, err
@@ -89,6 +92,7 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, stdin io.Re
 		for hi < len(inputs) && steps[hi] == steps[lo] {
 			hi++
 		}
+		progress.Count("computing rewards", "completion", lo, len(inputs))
 		byFunction, columns, err := w.compute(nil, inputs[lo:hi], 1, steps[lo])
 		if err != nil {
 			return nil, err

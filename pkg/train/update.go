@@ -140,6 +140,11 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 			return res.Loss, nil
 		}
 	}
+	done, of := 0, 0
+	for at := lo; at < lo+c.TrainBatchSize; at += micro {
+		rows, _ := t.withoutSkipped(r, span(at, at+micro))
+		of += len(t.parts(r, rows, 1))
+	}
 	var loss float64
 	for at := lo; at < lo+c.TrainBatchSize; at += micro {
 		rows, flat := t.withoutSkipped(r, span(at, at+micro))
@@ -147,6 +152,8 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 			s.addSkipped(r, flat)
 		}
 		for _, rows := range t.parts(r, rows, 1) {
+			t.opts.Progress.Count("update", "micro-batch", done, of)
+			done++
 			part, err := t.learner.Accumulate(r.batch(rows), objective(rows))
 			if err != nil {
 				return fmt.Errorf("update: %w", err)

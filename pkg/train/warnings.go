@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"grpo/internal/textutil"
 	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
@@ -150,6 +151,22 @@ func (t *trainer) warnings(weights string) []string {
 	if e := s.Final; e.Sampled.AnswerReward <= e.MajorityBaseline {
 		warn("%d correct of %d validation problems, sampled: no better than always answering %s (%.3f)",
 			e.Sampled.CorrectNum, e.Sampled.N, e.MajorityAnswer, e.MajorityBaseline)
+	}
+	return append(out, cutWarnings(s.Final, t.cfg.Eval.MaxTokens)...)
+}
+
+// cutWarnings are about the decodings of a split in which a tenth of the completions or more were cut at maxTokens
+// tokens: they count as wrong, whatever they were about to answer.
+func cutWarnings(e rundir.Eval, maxTokens int) (out []string) {
+	warn := func(decoding string, c rundir.Counts) {
+		if c.Truncated > 0 && 10*c.Truncated >= c.N {
+			out = append(out, fmt.Sprintf("%d of %s of %s, %s, were cut at %d tokens and count as wrong "+
+				"(raise eval.max_tokens)", c.Truncated, textutil.Count(c.N, "completion"), e.Split, decoding, maxTokens))
+		}
+	}
+	warn(rundir.DecodingSampled, e.Sampled)
+	if e.Greedy != nil {
+		warn(rundir.DecodingGreedy, *e.Greedy)
 	}
 	return out
 }

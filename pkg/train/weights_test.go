@@ -63,7 +63,7 @@ func TestWeightsThatAreNotFinite(t *testing.T) {
 		if _, err := os.Stat(dir); err == nil {
 			t.Error("a folder was created")
 		}
-		_, _, err = EvaluateCheckpoint(cfg, "val", 0, 1, func(string) {}, nil)
+		_, _, err = evaluateCheckpoint(cfg, "val", 0, 1, nil)
 		check("evaluation", err)
 		_, err = Run(t.Context(), mini(t, "teacher="+path, "loss_type=grpo_clip"), options(t.TempDir(), &watch{}, 1))
 		check("teacher", err)

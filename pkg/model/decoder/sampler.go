@@ -80,10 +80,10 @@ type decoding struct {
 // Sample implements [model.Sampler].
 func (s *sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
 	out, err := s.SampleEach(prompts, group, []model.Sampling{opt}, draws)
-	if err != nil {
+	if out == nil {
 		return nil, err
 	}
-	return out[0], nil
+	return out[0], err
 }
 
 // SampleEach reads the prompts once: see [model.SampleEach].
@@ -113,8 +113,11 @@ func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling, 
 				sampler: s, attn: attention{c.Heads, c.KVHeads, c.HeadDim}, opt: opt, contexts: contexts,
 				first: lo, group: group, most: opt.MaxTokens,
 			}
-			d.complete(out[i][lo*group:hi*group], final, longest, draws)
+			err := d.complete(out[i][lo*group:hi*group], final, longest, draws)
 			s.mem.Back(mark)
+			if err != nil {
+				return out, err
+			}
 		}
 	}
 	return out, nil
@@ -214,7 +217,7 @@ func narrow(ids []int) []int32 {
 }
 
 // complete samples the completions, from final, the last states of the prompts.
-func (d *decoding) complete(out []model.Completion, final []float32, longest int, draws model.Draws) {
+func (d *decoding) complete(out []model.Completion, final []float32, longest int, draws model.Draws) error {
 	c := d.net.Config
 	n, h, half := len(out), c.Hidden, c.HeadDim/2
 	size := c.Layers * n * d.attn.kv() * d.most
@@ -239,9 +242,16 @@ func (d *decoding) complete(out []model.Completion, final []float32, longest int
 		copy(d.norm[i*h:(i+1)*h], final[i/d.group*h:(i/d.group+1)*h])
 	}
 	for t := 0; ; t++ {
+		live := len(d.rows)
 		d.choose(out, t, draws)
+		if d.opt.Watch != nil {
+			ended := live - len(d.rows)
+			if err := d.opt.Watch(live, ended, ended*(d.most-t-1)); err != nil {
+				return err
+			}
+		}
 		if len(d.rows) == 0 {
-			return
+			return nil
 		}
 		d.step(t)
 	}

@@ -116,5 +116,8 @@ func (s *Sampler) Sample(prompts [][]int, group int, opt model.Sampling,
 	if n == 0 {
 		return out, nil
 	}
-	return out, s.Decode(out, prompts, group, opt, draws)
+	if err := s.Decode(out, prompts, group, opt, draws); err != nil {
+		return nil, err
+	}
+	return out, opt.Watched(out)
 }

@@ -34,15 +34,16 @@ func (s *decoderSampler) Close() {}
 // Sample implements [model.Sampler].
 func (s *decoderSampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
 	out, err := s.SampleEach(prompts, group, []model.Sampling{opt}, draws)
-	if err != nil {
+	if out == nil {
 		return nil, err
 	}
-	return out[0], nil
+	return out[0], err
 }
 
 // SampleEach reads the prompts once: see [model.SampleEach].
 func (s *decoderSampler) SampleEach(prompts [][]int, group int, opts []model.Sampling, draws model.Draws) ([][]model.Completion, error) {
 	out, most := make([][]model.Completion, len(opts)), 0
+	var stopped error // of a Watch
 	for i, opt := range opts {
 		if err := s.net.CheckPrompts(prompts, group, opt); err != nil {
 			return nil, err
@@ -67,6 +68,9 @@ func (s *decoderSampler) SampleEach(prompts [][]int, group int, opts []model.Sam
 				if err := d.complete(draws); err != nil {
 					return err
 				}
+				if stopped = opt.Watched(d.out); stopped != nil {
+					return nil
+				}
 				n.mem.Back(mark)
 			}
 		}
@@ -75,7 +79,7 @@ func (s *decoderSampler) SampleEach(prompts [][]int, group int, opts []model.Sam
 	if err != nil {
 		return nil, fmt.Errorf("sample %d completions of each of %d prompts: %w", group, len(prompts), err)
 	}
-	return out, nil
+	return out, stopped
 }
 
 // chunkRows is the number of completions that are sampled together: their keys and values have a

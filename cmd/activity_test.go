@@ -1,0 +1,189 @@
+package cmd
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"grpo/pkg/model"
+	"grpo/pkg/rundir"
+	"grpo/pkg/train"
+)
+
+// beating is a progress whose clock a test moves.
+type beating struct {
+	*progress
+	out   bytes.Buffer
+	clock time.Time
+	beat  func()
+}
+
+func newBeating(redraw, quiet bool) *beating {
+	b := &beating{clock: time.Unix(1e9, 0)}
+	b.progress = newProgress(&State{Err: &b.out, Redraw: redraw, Now: func() time.Time { return b.clock },
+		Every: func(_ time.Duration, f func()) func() { b.beat = f; return func() { b.beat = nil } }}, quiet)
+	return b
+}
+
+// pass lets seconds pass, one at a time.
+func (b *beating) pass(seconds int) {
+	for range seconds {
+		b.clock = b.clock.Add(time.Second)
+		if b.beat != nil {
+			b.beat()
+		}
+	}
+}
+
+// draws lets 3 seconds pass. The bar has a clock of its own, and draws at most every drawEvery.
+func (b *beating) draws() {
+	b.pass(2)
+	time.Sleep(drawEvery)
+	b.pass(1)
+}
+
+func (b *beating) lines() []string {
+	return strings.Split(strings.TrimSuffix(b.out.String(), "\n"), "\n")
+}
+
+func (b *beating) check(t *testing.T, want ...string) {
+	t.Helper()
+	if got := b.lines(); !slices.Equal(got, want) {
+		t.Errorf("it printed\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What takes 10 seconds says so, then every 10 seconds, and nothing else does.
+func TestActivityLines(t *testing.T) {
+	b := newBeating(false, false)
+	progress := model.Progress(b.Doing)
+	progress.Do("opening model x")
+	b.pass(9)
+	progress.Do("preparing")
+	b.pass(15)
+	watch := progress.Watch("sampling", 4, 100, nil)
+	b.pass(10)
+	_ = watch(4, 0, 0)
+	b.pass(10)
+	_ = watch(96, 1, 60)
+	b.pass(9)
+	progress.Count("update", "micro-batch", 3, 8)
+	b.pass(8)
+	b.done()
+	b.pass(60)
+	b.check(t,
+		"preparing, 1s so far",
+		"preparing, 11s so far",
+		"sampling, 0 of 4 completions, 6s so far",
+		"sampling, 0 of 4 completions, 1 tokens/s, 9m54s left",
+		"sampling, 1 of 4 completions, 6 tokens/s, 24s left",
+		"update, 3 of 8 micro-batches, 12s left")
+}
+
+// A run of short steps has the lines of its evaluations alone, one of long steps a line for each step.
+func TestActivityOfRun(t *testing.T) {
+	step := func(b *beating, n, seconds int) {
+		for i := range 4 {
+			model.Progress(b.Doing).Count("update", "micro-batch", i, 4)
+			b.pass(seconds / 4)
+		}
+		m := rundir.Metrics{Step: n}
+		m.Reward.Mean = 0.5
+		b.Step(m)
+	}
+	short := newBeating(false, false)
+	short.Begin(0, 4)
+	short.Eval(rundir.Eval{Step: 0})
+	for i := range 4 {
+		step(short, i+1, 0)
+		short.pass(2)
+	}
+	short.Eval(rundir.Eval{Step: 4})
+	if n := len(short.lines()); n != 2 {
+		t.Errorf("a run of short steps printed %d lines: %q", n, short.lines())
+	}
+
+	many := newBeating(false, false)
+	many.Begin(0, 40)
+	many.Eval(rundir.Eval{Step: 0})
+	for i := range 12 {
+		step(many, i+1, 0)
+		many.pass(1)
+	}
+	if got := many.lines()[1:]; !slices.Equal(got, []string{"step 10/40  train reward 0.500  30s left"}) {
+		t.Errorf("a run of many steps printed %q", got)
+	}
+
+	long := newBeating(false, false)
+	long.Begin(0, 2)
+	model.Progress(long.Doing).Do("evaluating val")
+	long.pass(10)
+	long.Eval(rundir.Eval{Step: 0})
+	step(long, 1, 12)
+	step(long, 2, 24)
+	model.Progress(long.Doing).Do("evaluating test")
+	long.pass(10)
+	got := slices.DeleteFunc(long.lines(), func(l string) bool { return strings.Contains(l, "validation") })
+	if want := []string{
+		"evaluating val, 10s so far",
+		"step 1/2: update, 3 of 4 micro-batches, 3s left",
+		"step 1/2  train reward 0.500  22s left",
+		"step 2/2: update, 1 of 4 micro-batches, 30s left",
+		"step 2/2: update, 3 of 4 micro-batches, 7s left",
+		"step 2/2  train reward 0.500",
+		"evaluating test, 10s so far",
+	}; !slices.Equal(got, want) {
+		t.Errorf("a run of long steps printed\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+
+	stages := newBeating(false, false)
+	for _, stage := range []string{"a", "b"} {
+		for n := 1; n <= 2; n++ {
+			stages.SFTStep(train.SFTStep{Stage: stage, Step: n}, 2)
+			stages.clock = stages.clock.Add(20 * time.Second)
+		}
+	}
+	stages.check(t, "step 2/2  a loss 0.0000", "step 2/2  b loss 0.0000")
+}
+
+// On a terminal the activity is drawn over the last one, also beside the bar of a run. Quiet, nothing is printed.
+func TestActivityBar(t *testing.T) {
+	b := newBeating(true, false)
+	b.Doing(model.Activity{What: "opening model x"})
+	b.draws()
+	b.Doing(model.Activity{What: "sampling", Unit: "completion", Of: 4, Done: 1, Tokens: 30, Part: 0.5})
+	b.draws()
+	b.done()
+	out := b.out.String()
+	for _, want := range []string{"opening model x, 3s so far", "sampling, 10 tokens/s, 3s left", "(1/4)"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in %q", want, out)
+		}
+	}
+	if strings.Contains(out, "\n") {
+		t.Errorf("there are lines in %q", out)
+	}
+
+	r := newBeating(true, false)
+	r.Begin(0, 8)
+	r.Eval(rundir.Eval{Step: 0})
+	r.Doing(model.Activity{What: "update", Unit: "micro-batch", Of: 4, Done: 3})
+	r.draws()
+	time.Sleep(drawEvery)
+	r.Step(rundir.Metrics{Step: 1})
+	r.done()
+	for _, want := range []string{"update 3/4", "train reward 0.000", "/8)"} {
+		if !strings.Contains(r.out.String(), want) {
+			t.Errorf("no %q in %q", want, r.out.String())
+		}
+	}
+
+	q := newBeating(true, true)
+	q.Doing(model.Activity{What: "opening model x"})
+	q.pass(30)
+	if q.out.Len() > 0 {
+		t.Errorf("quiet, it printed %q", q.out.String())
+	}
+}
