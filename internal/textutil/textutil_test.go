@@ -50,6 +50,12 @@ func TestPrintableProperties(t *testing.T) {
 	})
 }
 
+func TestScreen(t *testing.T) {
+	if got, want := Screen("def f():\n\treturn 1\r\n\n\x1b[2J\xff\n"), "def f():\n\treturn 1\\r\n\n\\x1b[2J\\xff\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestPrintable(t *testing.T) {
 	for _, tt := range []struct {
 		s     string

@@ -105,3 +105,39 @@ func TestFirstReleaseFile(t *testing.T) {
 		t.Errorf("evaluated at %v, %v", r.Config.Eval.Temperature, err)
 	}
 }
+
+// TestOnlyOneSplit: a command that reads one split needs its file alone, and the completions of a checkpoint are then
+// longer than TinyLM's, unless a source says how long. A run is not affected.
+func TestOnlyOneSplit(t *testing.T) {
+	checkpoint := func(string, string) (Checkpoint, error) {
+		return Checkpoint{File: "m.gguf", HiddenSize: 64, NumLayers: 2, EvalTokens: 256}, nil
+	}
+	for _, c := range []struct {
+		only, set string
+		tokens    int
+		err       string
+	}{
+		{"val", "data.source=gsm8k val_file=v", 64, ""},
+		{"val", "data.source=gsm8k test_file=v", 0, "data.val_file"},
+		{"test", "data.source=gsm8k test_file=v", 64, ""},
+		{"train", "data.source=gsm8k val_file=v", 0, "data.train_file"},
+		{NoSplit, "data.source=svamp", 64, ""},
+		{"", "data.source=gsm8k val_file=v", 0, "data.train_file"},
+		{"val", "init=m.gguf", 256, ""},
+		{"val", "init=m.gguf eval.max_tokens=64", 64, ""},
+		{"val", "init=m.gguf sampling_max_tokens=32", 32, ""},
+		{"", "init=m.gguf", 64, ""},
+	} {
+		r, err := Load(LoadOptions{Only: c.only, Set: strings.Fields(c.set), Checkpoint: checkpoint})
+		switch {
+		case c.err != "":
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%q %s: error %v, want one about %s", c.only, c.set, err, c.err)
+			}
+		case err != nil:
+			t.Errorf("%q %s: %v", c.only, c.set, err)
+		case r.Config.Eval.MaxTokens != c.tokens:
+			t.Errorf("%q %s: eval.max_tokens %d, want %d", c.only, c.set, r.Config.Eval.MaxTokens, c.tokens)
+		}
+	}
+}

@@ -108,7 +108,7 @@ func headline(r *rundir.Run, a analysis.RunInfo) string {
 var summaryColumns = []Column{
 	{Head: "split", Text: true}, {Head: "decoding", Text: true}, {Head: "when", Text: true}, {Head: "step"},
 	{Head: "answer reward\n[95% interval]", Text: true}, {Head: "correct/\nerror"}, {Head: "formatted\nright/wrong"},
-	{Head: "un-\nformatted"}, {Head: "length"},
+	{Head: "un-\nformatted"}, {Head: "cut"}, {Head: "length"},
 }
 
 // summaryTable has a row for each evaluation.
@@ -126,7 +126,7 @@ func summaryTable(r *rundir.Run) Table {
 					splitName(split), decoding, string(when), fmt.Sprint(e.Step), rewardWithInterval(*c),
 					fmt.Sprintf("%d/%d", c.CorrectNum, c.ErrorNum),
 					fmt.Sprintf("%d/%d", c.FormattedRight, c.FormattedWrong),
-					fmt.Sprint(c.Unformatted), analysis.Decimals(c.Length, 1),
+					fmt.Sprint(c.Unformatted), fmt.Sprint(c.Truncated), analysis.Decimals(c.Length, 1),
 				)
 			}
 		}
