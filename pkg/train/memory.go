@@ -18,7 +18,14 @@ type Memory struct {
 	// without them.
 	longPrompts string
 	rest        float64
+	// adapters is the estimate with adapters of usualRank instead of all weights, and rankKey the key that asks for
+	// them; nil if there can be none, or are already.
+	adapters func() Memory
+	rankKey  string
 }
+
+// usualRank is the rank of adapters that an error suggests.
+const usualRank = 16
 
 // MemoryPart is one part of the estimate.
 type MemoryPart struct {
@@ -70,6 +77,12 @@ func (m Memory) Fits(available int64) error {
 	cause := ""
 	if m.longPrompts != "" && m.rest <= float64(available) {
 		cause = "the cause is " + m.longPrompts + "; "
+	}
+	if m.adapters != nil {
+		if with := m.adapters().Total(); with < total {
+			cause += fmt.Sprintf("set %s to %d, which trains adapters instead of all weights and needs up to %s; ",
+				m.rankKey, usualRank, Bytes(with))
+		}
 	}
 	return fmt.Errorf("%w: not enough memory: this needs up to %s, and %s are available: %s%s; "+
 		"GRPO_MEMORY=off tries it all the same",

@@ -31,6 +31,18 @@ func (t *trainer) checkRoom() error {
 // MemoryOf estimates the memory of a resolved configuration's run over these
 // problems.
 func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
+	m, err := runMemory(cfg, p, threads)
+	if isDecoder(cfg.Model) && cfg.Train.LoRA.Rank == 0 && cfg.Algorithm.RefModelSyncSteps == 0 {
+		m.rankKey, m.adapters = "train.lora.rank", func() Memory {
+			cfg.Train.LoRA.Rank = usualRank
+			with, _ := runMemory(cfg, p, threads) // the error is that above
+			return with
+		}
+	}
+	return m, err
+}
+
+func runMemory(cfg config.Config, p *Problems, threads int) (Memory, error) {
 	template, err := templateOf(cfg.Data, cfg.Model)
 	if err != nil {
 		return Memory{}, err

@@ -30,9 +30,22 @@ func rewardModelBytes(r config.Reward, threads int) (bytes float64) {
 	return bytes
 }
 
-// memory is the estimate of the most expensive stage. It assumes that every example is as long as
-// the longest prompt plus the longest completion.
+// memory is the estimate of the run.
 func (s *sft) memory() Memory {
+	m := s.memoryOfStages()
+	if isDecoder(s.cfg.Model) && s.cfg.LoRA.Rank == 0 {
+		m.rankKey, m.adapters = "lora.rank", func() Memory {
+			with := *s
+			with.cfg.LoRA.Rank = usualRank
+			return with.memoryOfStages()
+		}
+	}
+	return m
+}
+
+// memoryOfStages is the estimate of the most expensive stage. It assumes that every example is as long as
+// the longest prompt plus the longest completion.
+func (s *sft) memoryOfStages() Memory {
 	m, size := s.cfg.Model, sizeOf(s.cfg.Model, s.cfg.LoRA)
 	longest, longestVal := s.longestOf(s.problems.SFT), s.longestOf(s.val)
 	always := append([]MemoryPart{

@@ -164,7 +164,7 @@ func TestOthersAskForMemory(t *testing.T) {
 	no := errors.New("no memory")
 	var asked Memory
 	check := func(m Memory) error { asked = m; return no }
-	if _, _, err := EvaluateCheckpoint(small(), "val", 0, 1, func(string) {}, check); !errors.Is(err, no) || asked.Total() < 32<<20 {
+	if _, _, err := evaluateCheckpoint(small(), "val", 0, 1, check); !errors.Is(err, no) || asked.Total() < 32<<20 {
 		t.Errorf("eval: %v", err)
 	}
 	if _, err := Bench(context.Background(), BenchOptions{Prompts: 2, Group: 2, PromptLen: 30, ResponseLen: 4, Hidden: 8, Layers: 1, Steps: 1, Threads: 1, Now: time.Now, Memory: check}); !errors.Is(err, no) {
@@ -236,5 +236,29 @@ func TestPromptLengths(t *testing.T) {
 		if got := promptLengths(tinylm.Tokenizer{}, template, problems)[i]; got != len(ids) {
 			t.Errorf("%q: %d tokens, want %d", problems[i].Question, got, len(ids))
 		}
+	}
+}
+
+// An error about a checkpoint whose weights are all trained begins with adapters, if they need less.
+func TestMemoryNamesAdaptersFirst(t *testing.T) {
+	for with, want := range map[float64]bool{1 << 30: true, 4 << 30: false} {
+		m := Memory{Parts: []MemoryPart{{"weights", 3 << 30, "lower something else"}}, rankKey: "train.lora.rank",
+			adapters: func() Memory { return Memory{Parts: []MemoryPart{{"weights", with, ""}}} }}
+		if err := m.Fits(1 << 20); strings.Contains(err.Error(), "are available: set train.lora.rank to 16, ") != want {
+			t.Errorf("with %v bytes: %v", with, err)
+		}
+	}
+	for _, c := range []struct {
+		set  []string
+		want bool
+	}{{nil, true}, {[]string{"train.lora.rank=4"}, false}, {[]string{"beta=0.1", "ref_model_sync_steps=1"}, false}} {
+		cfg := config.Resolve(tinyDecoder(t, c.set...))
+		m, err := MemoryOf(cfg, mustProblems(t, cfg), 1)
+		if err != nil || (m.adapters != nil) != c.want || c.want && m.adapters().Total() == 0 {
+			t.Errorf("%v: %v, %v", c.set, m, err)
+		}
+	}
+	if m, err := MemoryOf(config.Resolve(small()), mustProblems(t, small()), 1); err != nil || m.adapters != nil {
+		t.Errorf("TinyLM: %v, %v", m, err)
 	}
 }
