@@ -24,7 +24,7 @@ type activity struct {
 // Doing is a [model.Progress]. What takes less than lineEvery prints nothing. The rate of sampling is from the first
 // tokens on: reading the prompts takes long too.
 func (p *progress) Doing(a model.Activity) {
-	if p.quiet || p.every == nil {
+	if p.every == nil {
 		return
 	}
 	p.mu.Lock()
@@ -72,7 +72,7 @@ func (d *activity) text(now time.Time) string {
 
 // speed is the rate of sampling and the time left, or without a number of things to do, the time so far.
 func (d *activity) speed(elapsed float64) (s string) {
-	if d.Tokens > 0 && elapsed > 0 {
+	if d.Tokens > 0 && elapsed >= 2 {
 		s += fmt.Sprintf(", %.0f tokens/s", float64(d.Tokens)/elapsed)
 	}
 	switch {

@@ -2,12 +2,14 @@ package cmd
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
 	"grpo/internal/words"
+	"grpo/pkg/model"
 	"grpo/pkg/train"
 )
 
@@ -71,7 +73,10 @@ DIR must not exist or must be empty, and appears only when it is complete.`,
 
 func runExport(ctx context.Context, s *State, o *exportOptions) error {
 	o.Disk = s.checkDisk
+	p := newProgress(s, false)
+	p.Doing(model.Activity{What: "exporting " + filepath.Base(o.Path)})
 	out, err := train.Export(ctx, o.ExportOptions)
+	p.done()
 	if err != nil {
 		return err
 	}

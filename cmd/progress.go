@@ -19,10 +19,9 @@ import (
 type progress struct {
 	mu     sync.Mutex // [progress.beat] is called on another goroutine
 	w      io.Writer
-	quiet  bool // w discards
 	redraw bool
 	now    func() time.Time
-	every  func(time.Duration, func()) (stop func())
+	every  func(time.Duration, func()) (stop func()) // nil: activities are not shown
 	size   func() (width, height int) // of the terminal
 
 	doing   activity
@@ -38,11 +37,11 @@ type progress struct {
 
 // newProgress returns an observer; with quiet it shows nothing.
 func newProgress(s *State, quiet bool) *progress {
-	w := s.Err
+	p := &progress{w: s.Err, redraw: s.Redraw, now: s.Now, every: s.Every, size: terminalSize(s.Err)}
 	if quiet {
-		w = io.Discard
+		p.w, p.redraw, p.every = io.Discard, false, nil
 	}
-	return &progress{w: w, quiet: quiet, redraw: s.Redraw && !quiet, now: s.Now, every: s.Every, size: terminalSize(s.Err)}
+	return p
 }
 
 // line prints a line above the bar.

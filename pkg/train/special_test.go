@@ -104,7 +104,7 @@ func TestNoEnd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	_, err := Run(context.Background(), cfg, options(dir, &watch{}, 1))
 	refused(t, "train", err, model.ErrNoEnd)
-	_, _, err = EvaluateCheckpoint(cfg, "val", 0, 1, func(string) {}, nil)
+	_, _, err = evaluateCheckpoint(cfg, "val", 0, 1, nil)
 	refused(t, "eval", err, model.ErrNoEnd)
 }
 

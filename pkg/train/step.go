@@ -86,6 +86,7 @@ func (t *trainer) step(step int) error {
 	evaluate := step == t.cfg.Train.NGRPOSteps || step%t.cfg.Eval.EveryNSteps == 0
 	due := t.checkpointDue(step, evaluate)
 	if evaluate || due {
+		t.opts.Progress.Do("waiting for the disk")
 		if err := t.disk.wait(); err != nil { // one set of files at a time
 			return err
 		}

@@ -152,7 +152,12 @@ func (t *trainer) warnings(weights string) []string {
 		warn("%d correct of %d validation problems, sampled: no better than always answering %s (%.3f)",
 			e.Sampled.CorrectNum, e.Sampled.N, e.MajorityAnswer, e.MajorityBaseline)
 	}
-	return append(out, cutWarnings(s.Final, t.cfg.Eval.MaxTokens)...)
+	for _, e := range []*rundir.Eval{&s.Final, s.Unseen, s.Test} {
+		if e != nil {
+			out = append(out, cutWarnings(*e, t.cfg.Eval.MaxTokens)...)
+		}
+	}
+	return out
 }
 
 // cutWarnings are about the decodings of a split in which a tenth of the completions or more were cut at maxTokens
