@@ -98,7 +98,8 @@ for a Llama or Qwen model (a quarter of a shorter context), and else that of rol
 	c.Flags().StringVar(&o.split, "split", "", "only this split: `val|test|unseen|train`")
 	c.Flags().StringVar(&o.which, "which", "last",
 		"checkpoint of a run: `last|best`; best if the run kept no other")
-	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount, "also print the first n completions of each set and decoding")
+	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount,
+		"also print the first n completions of each set and decoding")
 	addThreads(c.Flags(), &o.threads, "")
 	addJSON(c, &o.json)
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not show notes and progress on standard error")
@@ -215,7 +216,8 @@ func evaluate(ctx context.Context, s *State, o *evalOptions, began *atomic.Bool)
 func showEval(s *State, o *evalOptions, cfg config.Config, out *train.Evaluated) error {
 	settings := analysis.EvalSettings(config.Marshal(cfg))
 	if o.json {
-		return printJSON(s.Out, evalOutput{cfg.Model.Init, settings, out.Evals[0], out.Evals, out.Partial, out.Warnings, out.Samples})
+		return printJSON(s.Out, evalOutput{
+			cfg.Model.Init, settings, out.Evals[0], out.Evals, out.Partial, out.Warnings, out.Samples})
 	}
 	w := newTable(s.Out)
 	textutil.Fprintf(w, "split\tdecoding\tanswer reward\t95%% interval\tcorrect_num\terror_num\t"+
@@ -241,8 +243,8 @@ func showEval(s *State, o *evalOptions, cfg config.Config, out *train.Evaluated)
 		textutil.Fprintf(s.Out, "warning: %s\n", warning)
 	}
 	for _, x := range out.Samples {
-		textutil.Fprintf(s.Out, "\n%s (%s, %s, gold %s): %s\n  question: %s\n  completion: %s\n", x.Problem, x.Split, x.Decoding, x.Gold,
-			outcomes[x.Outcome], textutil.Lines(x.Question), textutil.Lines(x.Completion))
+		textutil.Fprintf(s.Out, "\n%s (%s, %s, gold %s): %s\n  question: %s\n  completion: %s\n",
+			x.Problem, x.Split, x.Decoding, x.Gold, outcomes[x.Outcome], textutil.Lines(x.Question), textutil.Lines(x.Completion))
 	}
 	return nil
 }

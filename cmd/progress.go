@@ -22,7 +22,7 @@ type progress struct {
 	redraw bool
 	now    func() time.Time
 	every  func(time.Duration, func()) (stop func()) // nil: activities are not shown
-	size   func() (width, height int) // of the terminal
+	size   func() (width, height int)                // of the terminal
 
 	doing   activity
 	bar     *progressbar.ProgressBar

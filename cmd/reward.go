@@ -86,7 +86,8 @@ func tryRewards(ctx context.Context, s *State, o *rewardTryOptions) error {
 		return err
 	}
 	p := newProgress(s, false)
-	t, err := train.TryRewards(ctx, l.Config, o.samples, s.In, o.n, func(note string) { p.line("%s", textutil.Lines(note)) }, p.Doing)
+	note := func(text string) { p.line("%s", textutil.Lines(text)) }
+	t, err := train.TryRewards(ctx, l.Config, o.samples, s.In, o.n, note, p.Doing)
 	p.done()
 	if errors.Is(err, context.Canceled) {
 		return errStopped

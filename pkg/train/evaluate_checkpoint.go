@@ -122,7 +122,8 @@ func EvaluateCheckpoint(ctx context.Context, o EvalOptions) (*Evaluated, error) 
 
 // interruptedAt says how much of an evaluation of a set of n problems was done, and how many sets were left.
 func interruptedAt(e rundir.Eval, n, left int) string {
-	done := fmt.Sprintf("partial: interrupted when %d of %s of %s were sampled", e.Sampled.N, textutil.Count(n, "problem"), e.Split)
+	done := fmt.Sprintf("partial: interrupted when %d of %s of %s were sampled",
+		e.Sampled.N, textutil.Count(n, "problem"), e.Split)
 	if e.Greedy != nil {
 		done += fmt.Sprintf(" and %d decoded greedily", e.Greedy.N)
 	}
