@@ -122,6 +122,7 @@ func (p *progress) took(step, steps int, what string) {
 		p.stepped = time.Time{}
 		if p.bar != nil {
 			_ = p.bar.Finish()
+			p.bar, p.barOf = nil, ""
 		}
 	}
 }
