@@ -108,12 +108,11 @@ func runGenerate(_ context.Context, s *State, o *generateOptions) error {
 	if err != nil {
 		return err
 	}
-	o.Config, o.Memory, o.Note = l.Config, s.checkMemory, noteTo(s)
+	p := newProgress(s, o.quiet)
+	o.Config, o.Memory, o.Note, o.Progress = l.Config, s.checkMemory, p.Note, p.Doing
 	if o.Prompts, err = readPrompts(s, o.Prompts, o.file); err != nil {
 		return missingInput(err)
 	}
-	p := newProgress(s, o.quiet)
-	o.Progress = p.Doing
 	out, err := train.Generate(o.GenerateOptions)
 	p.done()
 	if err != nil {
