@@ -20,6 +20,7 @@ import (
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/train"
@@ -244,13 +245,7 @@ func showEval(s *State, o *evalOptions, cfg config.Config, out *train.Evaluated)
 	}
 	for _, x := range out.Samples {
 		textutil.Fprintf(s.Out, "\n%s (%s, %s, gold %s): %s\n  question: %s\n  completion: %s\n",
-			x.Problem, x.Split, x.Decoding, x.Gold, outcomes[x.Outcome], textutil.Lines(x.Question), textutil.Lines(x.Completion))
+			x.Problem, x.Split, x.Decoding, x.Gold, report.Outcomes[x.Why()], textutil.Lines(x.Question), textutil.Lines(x.Completion))
 	}
 	return nil
-}
-
-// outcomes are the values of [train.EvalSample].Outcome in words.
-var outcomes = map[string]string{
-	"right": "right", "cut": "wrong, cut at the limit of tokens", "format": "wrong, no final answer of the expected form",
-	"answer": "wrong answer",
 }

@@ -31,7 +31,7 @@ type htmlCompletion struct {
 }
 
 func (c SampledCompletion) html() htmlCompletion {
-	return htmlCompletion{c.Step, multiline(c.Completion), outcomes[c.Why], c.Right, c.numbers()}
+	return htmlCompletion{c.Step, multiline(c.Completion), Outcomes[c.Why], c.Right, c.numbers()}
 }
 
 // Limits of what a page shows.

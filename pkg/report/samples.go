@@ -106,8 +106,8 @@ func (p SampledProblem) changed() bool {
 	return slices.ContainsFunc(p.Completions, func(c SampledCompletion) bool { return c.Right != p.Completions[0].Right })
 }
 
-// outcomes are the values of [SampledCompletion].Why in words.
-var outcomes = map[string]string{
+// Outcomes are the values of [rundir.Sample.Why] in words.
+var Outcomes = map[string]string{
 	"": "right", "cut": "wrong, cut at the limit of tokens", "format": "wrong, no final answer of the expected form",
 	"answer": "wrong answer",
 }
@@ -147,7 +147,7 @@ func WriteSamples(w io.Writer, problems []SampledProblem) error {
 		textutil.Fprintf(&b, "%s (%s, %s), right answer %s\n", p.Problem, splitName(p.Split), p.Decoding, p.Gold)
 		b.WriteString(indented(p.Prompt[len(shared):]))
 		for _, c := range p.Completions {
-			textutil.Fprintf(&b, "\nstep %d: %s (%s)\n", c.Step, outcomes[c.Why], c.numbers())
+			textutil.Fprintf(&b, "\nstep %d: %s (%s)\n", c.Step, Outcomes[c.Why], c.numbers())
 			b.WriteString(indented(c.Completion))
 		}
 	}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -92,7 +93,7 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 			if tally.n <= e.Samples {
 				sample := newSample(e.Template, problems[i], c, text, v)
 				sample.Step, sample.Split, sample.Decoding, sample.Reward = step, split, name, one(v.Right)
-				kept = append(kept, EvalSample{sample, problems[i].Question, outcome(v, c.Ended)})
+				kept = append(kept, EvalSample{sample, problems[i].Question, cmp.Or(sample.Why(), "right")})
 			}
 		}
 		counts := tally.counts()

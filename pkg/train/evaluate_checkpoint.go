@@ -9,7 +9,6 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
-	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 )
@@ -42,19 +41,6 @@ type EvalSample struct {
 	// Outcome is "right", or why the answer counts as wrong: "cut" at the limit of tokens, "format" for a completion
 	// without a final answer of the expected form, "answer" for another answer than gold.
 	Outcome string `json:"outcome"`
-}
-
-// outcome is that of an [EvalSample].
-func outcome(v gsm8k.Verdict, ended bool) string {
-	switch {
-	case v.Right:
-		return "right"
-	case !ended:
-		return "cut"
-	case !v.Formatted:
-		return "format"
-	}
-	return "answer"
 }
 
 // EvaluateCheckpoint evaluates a checkpoint. When ctx ends after the first tokens, the results are partial, and the

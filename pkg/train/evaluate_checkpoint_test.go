@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"grpo/pkg/config"
-	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 )
@@ -75,17 +74,6 @@ func mustProblems(t *testing.T, cfg config.Config) *Problems {
 		t.Fatal(err)
 	}
 	return p
-}
-
-func TestOutcome(t *testing.T) {
-	for want, c := range map[string]struct {
-		text  string
-		ended bool
-	}{"right": {"#### 7", true}, "cut": {"#### 7", false}, "format": {"It is 7.", true}, "answer": {"#### 8", true}} {
-		if got := outcome(gsm8k.Grade(c.text, c.ended, "7"), c.ended); got != want {
-			t.Errorf("%q: %s, want %s", c.text, got, want)
-		}
-	}
 }
 
 // A warning tells how many completions were cut, if they are a tenth or more.
