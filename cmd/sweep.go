@@ -305,7 +305,7 @@ func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
 // prepareSweep writes the sweep's folder without its runs and prints how to train
 // them.
 func prepareSweep(s *State, o *sweepOptions, l *sweep.Located) error {
-	if err := sweep.Prepare(l.Dir, l.Plan); err != nil {
+	if err := l.Prepare(noteTo(s)); err != nil {
 		return err
 	}
 	n := len(l.Manifest.Runs)

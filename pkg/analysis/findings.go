@@ -45,6 +45,7 @@ const (
 	NoResults     Kind = "no_results"         // no run of Of has a result
 	Unfinished    Kind = "unfinished"         // Count runs of Of have one
 	NotComparable Kind = "not_comparable"     // the arms were evaluated differently
+	OtherContents Kind = "other_contents"     // Values: files of which the runs had different contents
 	OnlyArm       Kind = "only_arm"           // Arms, Numbers: its final reward
 	AllDiverged   Kind = "all_diverged"       // each arm in a seed; Keys: RateKey if the arms are rates
 	NoneCompared  Kind = "nothing_compared"   // no two arms have a result yet
@@ -208,6 +209,7 @@ func (a *Analysis) headline() []Finding {
 	if done < runs {
 		out = append(out, Finding{Kind: Unfinished, Count: done, Of: runs})
 	}
+	out = append(out, a.otherContents()...)
 	if a.armsDiffer(evalSettingsOf) != nil {
 		out = append(out, Finding{Kind: NotComparable})
 	}

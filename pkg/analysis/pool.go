@@ -123,6 +123,9 @@ func nameArm(i int, arm runArm, all []RunInfo) (name, label string) {
 	var names, labels []string
 	for _, o := range arm.set {
 		key := lastPart(o.Key)
+		if file, ok := strings.CutPrefix(o.Key, contentsKey); ok {
+			key = filepath.Base(file)
+		}
 		clashes := func(p sweepdir.Override) bool { return p.Key != o.Key && lastPart(p.Key) == key }
 		if slices.ContainsFunc(arm.set, clashes) {
 			key = o.Key
@@ -276,6 +279,7 @@ func differingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []s
 			values[i][fact.key] = shown(fact.of(r))
 		}
 	}
+	addContents(values, runs)
 	differs := map[string]bool{}
 	for _, v := range values {
 		for _, keys := range []map[string]string{v, values[0]} {

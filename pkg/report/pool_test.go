@@ -220,6 +220,34 @@ func TestMixedArms(t *testing.T) {
 		Parts: []finding{{Kind: analysis.MixedArms, Arms: []int{1}, Keys: []string{"kernel", "version"}}}})
 }
 
+// Runs that read other contents of a file are the first thing that a sweep's report says, and are never
+// one arm: also of an earlier version, which recorded hashes of what it had read.
+func TestOtherContents(t *testing.T) {
+	for name, metas := range map[string][2]rundir.Meta{
+		"files":       {{InputFiles: map[string]string{"tm/config.json": "a", "x": "b"}}, {InputFiles: map[string]string{"tm/config.json": "c", "x": "b"}}},
+		"old weights": {{InitHash: "a"}, {InitHash: "b"}},
+		"old network": {{InitHash: "a+1", NetworkHash: "n"}, {InitHash: "a+2", NetworkHash: "o"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sw := reporttest.BaselineSweep(3)
+			for i := range sw.Runs {
+				m := metas[0]
+				sw.Runs[i].Run.Meta, sw.Runs[i].Run.Config = &m, []byte("seed: 1\nmodel: {init: tm}\n")
+			}
+			neverFinding(t, mustReport(t, sw), analysis.OtherContents)
+			sw.Runs[3].Run.Meta = &metas[1]
+			file := "tm"
+			if name == "files" {
+				file = "tm/config.json"
+			}
+			a := mustReport(t, sw)
+			wantFinding(t, a, finding{Section: analysis.Headline, Kind: analysis.OtherContents, Values: []string{file}})
+			wantFinding(t, a, finding{Section: analysis.Caveat, Kind: analysis.MixedArms,
+				Parts: []finding{{Kind: analysis.MixedArms, Arms: []int{1}, Keys: []string{"contents of " + file}}}})
+		})
+	}
+}
+
 func TestDistinct(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -20,6 +20,8 @@ func (a *Report) sentence(f *analysis.Finding) string {
 		return fmt.Sprintf("So far, with %d of %s: ", f.Count, textutil.Count(f.Of, "run"))
 	case analysis.NotComparable:
 		return "The arms were evaluated with different settings and are not comparable. As measured: "
+	case analysis.OtherContents:
+		return "Runs were made with different contents of " + values + " and are not comparable. As measured: "
 	case analysis.OnlyArm:
 		return fmt.Sprintf("%s ends at %s; there is nothing to compare it with", a.arm(f), rewardOf(f))
 	case analysis.AllDiverged:

@@ -385,7 +385,8 @@ func TestEveryKindHasASentence(t *testing.T) {
 	check(mustReport(t, temperatures("")))
 	mixed := reporttest.BaselineSweep(3)
 	for i, s := range mixed.Runs {
-		s.Run.Meta, s.Run.Config = &rundir.Meta{Version: fmt.Sprint(i)}, []byte("seed: 1\n")
+		s.Run.Meta, s.Run.Config = &rundir.Meta{Version: fmt.Sprint(i),
+			InputFiles: map[string]string{"train.jsonl": fmt.Sprint(i)}}, []byte("seed: 1\n")
 	}
 	check(mustReport(t, mixed))
 	tuned := reporttest.TunedSweep(1)
@@ -400,7 +401,7 @@ func TestEveryKindHasASentence(t *testing.T) {
 
 // sentenceKinds are the kinds of findings that are not only parts of others.
 var sentenceKinds = []analysis.Kind{
-	analysis.NoResults, analysis.Unfinished, analysis.NotComparable, analysis.OnlyArm, analysis.AllDiverged, analysis.NoneCompared,
+	analysis.NoResults, analysis.Unfinished, analysis.NotComparable, analysis.OtherContents, analysis.OnlyArm, analysis.AllDiverged, analysis.NoneCompared,
 	analysis.Ranking, analysis.BestRate, analysis.Interaction, analysis.Reversal, analysis.NoInteraction,
 	analysis.Beats, analysis.BeatenBy, analysis.NotSeparable, analysis.NotCompared, analysis.Identical,
 	analysis.RateBest, analysis.RateSlow, analysis.RateCollapsed, analysis.RateWorse, analysis.RateTied, analysis.RateUncompared,

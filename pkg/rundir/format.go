@@ -224,6 +224,9 @@ type Meta struct {
 	RewardFiles map[string]string `json:"reward_files,omitempty"`
 	// PairsHash is the SHA-256 of the tokens of the preference pairs that are read from files.
 	PairsHash string `json:"pairs_hash,omitempty"`
+	// InputFiles has the SHA-256 of the files that the run read, except those in RewardFiles, by path:
+	// models, problems, worked examples, pairs, the teacher. Earlier versions have none.
+	InputFiles map[string]string `json:"input_files,omitempty"`
 }
 
 // Status is status.json: the current state of the run, rewritten as it progresses.

@@ -24,7 +24,7 @@ type Pending struct {
 func Freeze(ctx context.Context, parts []*Located, opts Options) (out []Pending, err error) {
 	taken := map[string]bool{} // hashes of configurations
 	for _, p := range parts {
-		if err := Prepare(p.Dir, p.Plan); err != nil {
+		if err := p.Prepare(opts.Observer.Note); err != nil {
 			return nil, err
 		}
 		s, err := sweepdir.Open(p.Dir)

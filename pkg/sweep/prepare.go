@@ -48,6 +48,15 @@ func Prepare(dir string, p *Plan) error {
 	return sweepdir.WriteManifest(dir, found.Manifest)
 }
 
+// Prepare is [Prepare] in the plan's folder, if the files that its runs read have the contents that
+// the runs there were made with ([sameFiles]).
+func (p *Located) Prepare(note func(string)) error {
+	if err := sameFiles(p.Dir, p.Manifest, note); err != nil {
+		return err
+	}
+	return Prepare(p.Dir, p.Plan)
+}
+
 // Find returns the plan as [Prepare] would leave it in dir: the runs in the order of
 // the manifest there, and new seeds after them. It fails as Prepare does and writes
 // nothing. A sweep that is new in dir may be one of its siblings with more seeds.

@@ -112,6 +112,9 @@ func verify(path, hash, version string) error {
 	if err := train.SameInputs(c, run.Meta); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	if changed, _, err := (train.Files{}).Changed(c, run.Meta); err != nil || len(changed) > 0 {
+		return cmp.Or(err, fmt.Errorf("%s: it was made with other contents of %s", path, strings.Join(changed, ", ")))
+	}
 	for _, name := range []string{"last", "best"} {
 		file := filepath.Join(path, rundir.CheckpointDir, name+".safetensors")
 		saved, err := model.ReadCheckpointFile(file)

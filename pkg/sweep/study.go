@@ -60,7 +60,7 @@ func (p *Located) Run(ctx context.Context, opts Options) (*sweepdir.Sweep, error
 	if err := p.check(opts); err != nil {
 		return nil, err
 	}
-	if err := Prepare(p.Dir, p.Plan); err != nil {
+	if err := p.Prepare(opts.Observer.Note); err != nil {
 		return nil, err
 	}
 	opts.Siblings = p.Siblings

@@ -64,7 +64,7 @@ func (p *Located) Submit(ctx context.Context, opts SubmitOptions) (*Submitted, e
 	if err := checkDisk(p.Dir, p.Manifest, p.Launcher.Parallelism, opts.Disk); err != nil {
 		return nil, err
 	}
-	if err := Prepare(p.Dir, p.Plan); err != nil {
+	if err := p.Prepare(opts.Note); err != nil {
 		return nil, err
 	}
 	s, err := sweepdir.Open(p.Dir)

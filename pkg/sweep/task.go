@@ -38,8 +38,8 @@ type TaskOptions struct {
 }
 
 // Task trains or continues run number index of the sweep in dir and returns its
-// result; a finished run is not trained again. It needs to know nothing of other
-// runs, so that [Run] or the array job of a cluster can launch a sweep.
+// result; a finished run is not trained again. Of other runs it only
+// needs what they have recorded of the files that they read, so that [Run] or the array job of a cluster can launch a sweep.
 //
 // Errors: [config.ErrConfig] for a manifest, an index or a configuration that
 // can't be used; [train.ErrInterrupted] when ctx ended, and when another process
@@ -87,6 +87,7 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 		res, err = train.Run(ctx, cfg, train.Options{
 			Dir: path, Threads: opts.Threads, Now: opts.Now, Observer: opts.Observer,
 			Meta: opts.Meta, Memory: opts.Memory, Disk: opts.Disk, Progress: opts.Progress,
+			Others: others(dir, m, e),
 		})
 		// Another process may have been faster after the wait.
 		if o, held, _ := rundir.Holder(path); !opts.Wait || !isLocked(err) || !held || !isAwaited(o) {

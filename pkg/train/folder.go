@@ -27,20 +27,7 @@ func (t *trainer) later(format string, args ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
-// finished returns the result of a finished GPU run, so that showing it needs no GPU. For a CPU run
-// or a damaged folder it returns nil and open decides.
-func (t *trainer) finished() *rundir.Result {
-	if t.cfg.Model.Device == "cpu" {
-		return nil
-	}
-	run, err := rundir.Open(t.opts.Dir) // verifies the checksums of the files
-	if err != nil || run.Result == nil || !bytes.Equal(run.Config, config.Marshal(t.cfg)) || SameRewards(t.cfg, run.Meta) != nil {
-		return nil
-	}
-	return run.Result
-}
-
-// result returns the result of this run if it is done. It needs no claim of the folder. A folder that
+// result returns the result of this run if it is done. It needs no claim of the folder and no GPU. A folder that
 // is not this run's is left to [rundir.Acquire].
 func (t *trainer) result() (*rundir.Result, error) {
 	if _, err := os.Lstat(t.path(rundir.ResultFile)); err != nil {
@@ -54,7 +41,7 @@ func (t *trainer) result() (*rundir.Result, error) {
 		return nil, fmt.Errorf("%w (the run is done: restore the file, or start over in a new folder "+
 			"with --fresh)", err)
 	}
-	if err := SameRewards(t.cfg, run.Meta); err != nil {
+	if err := t.sameFiles(run.Meta); err != nil {
 		return nil, fmt.Errorf("show run %s: %w", t.opts.Dir, err)
 	}
 	t.opts.Observer.Note(fmt.Sprintf("the run in %s is done; this is its result", t.opts.Dir))
@@ -139,7 +126,7 @@ func (t *trainer) begin(old []byte) error {
 	meta.Started, meta.ElapsedS = t.clock.start.UTC().Format(time.RFC3339), t.state.Elapsed
 	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems
 	meta.NetworkHash = t.inputs.Network
-	meta.RewardFiles, meta.PairsHash = t.inputs.Rewards, t.inputs.Pairs
+	meta.RewardFiles, meta.PairsHash, meta.InputFiles = t.inputs.Rewards, t.inputs.Pairs, t.files
 	if err := rundir.WriteJSON(t.path(rundir.MetaFile), meta); err != nil {
 		return err
 	}

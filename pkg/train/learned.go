@@ -161,21 +161,8 @@ func hashRewardModel(name string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []string{path}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			return nil, err
-		}
-		files = nil
-		for _, e := range entries {
-			if slices.Contains([]string{".json", ".safetensors"}, filepath.Ext(e.Name())) {
-				files = append(files, filepath.Join(path, e.Name()))
-			}
-		}
-	}
 	out := map[string]string{}
-	for _, file := range files {
+	for _, file := range filesIn(path) {
 		if out[file], err = regular.SHA256(file); err != nil {
 			return nil, fmt.Errorf("hash a file of a reward model: %w", err)
 		}

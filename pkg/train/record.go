@@ -66,3 +66,28 @@ func hasWeights(path, want string) error {
 	}
 	return err
 }
+
+// sameRecorded returns an error if a finished run was made with other contents of its files, which its
+// record has (then; nil in records of earlier versions), than they have now.
+func sameRecorded(then map[string]string, paths []string, o interface{ Note(string) }) error {
+	if then == nil {
+		return nil
+	}
+	now, err := Files{}.sums(paths)
+	if err != nil {
+		return err
+	}
+	changed, gone := changedFiles(then, now)
+	if len(changed) > 0 {
+		return fmt.Errorf("the run was trained on other contents of %s", strings.Join(changed, ", "))
+	}
+	noteGone(o, gone)
+	return nil
+}
+
+// noteGone says which files of a finished run can't be compared.
+func noteGone(o interface{ Note(string) }, gone []string) {
+	if len(gone) > 0 {
+		o.Note("not compared, because it is not there any more: " + strings.Join(gone, ", "))
+	}
+}

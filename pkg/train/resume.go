@@ -126,6 +126,11 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 		then.Rewards = t.inputs.Rewards
 	}
 	if changed := then.differ(t.inputs); len(changed) > 0 {
+		var meta rundir.Meta
+		if rundir.ReadJSON(t.path(rundir.MetaFile), &meta) == nil && meta.InputFiles != nil {
+			files, _ := changedFiles(meta.InputFiles, t.files)
+			changed = append(changed, files...)
+		}
 		return fmt.Errorf("%s was written with other contents of the files that the configuration names: "+
 			"%s: restore them, or %s",
 			path, strings.Join(changed, ", "), startOver)

@@ -48,6 +48,8 @@ type RewardModelRecord struct {
 	Calibration *rl.Calibration `json:"calibration"` // of the held-out pairs
 	Model       string          `json:"model"`       // the file or folder with the weights
 	Weights     string          `json:"weights_sha256"`
+	// InputFiles has the SHA-256 of the files that the run read, by path. Earlier versions have none.
+	InputFiles map[string]string `json:"input_files,omitempty"`
 }
 
 // RewardMetrics are means over pairs, by TRL's names.
@@ -103,11 +105,15 @@ type rewardTrainer struct {
 func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts RewardModelOptions) (*RewardModelRecord, error) {
 	opts.Threads = cmp.Or(opts.Threads, runtime.GOMAXPROCS(0))
 	t := &rewardTrainer{cfg: config.Resolve(cfg), opts: opts}
+	if rec, err := t.finished(); rec != nil || err != nil {
+		return rec, err
+	}
 	if err := t.hashPairs(); err != nil {
 		return nil, err
 	}
-	if rec, err := t.finished(); rec != nil || err != nil {
-		return rec, err
+	var err error
+	if t.rec.InputFiles, err = (Files{}).sums(t.paths()); err != nil {
+		return nil, err
 	}
 	if err := t.readPairs(); err != nil {
 		return nil, err
@@ -124,7 +130,6 @@ func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts RewardMode
 	if err := t.build(); err != nil {
 		return nil, err
 	}
-	var err error
 	if t.hold, err = rundir.Acquire(opts.Dir, rundir.KindReward, t.sameRequest); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package train
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"grpo/internal/regular"
 	"grpo/pkg/config"
@@ -47,11 +46,20 @@ func (t *rewardTrainer) finished() (*RewardModelRecord, error) {
 		return nil, err
 	}
 	return readRecord(t.opts.Dir, t.opts.Observer, func(rec *RewardModelRecord) error {
-		switch {
-		case rec.ConfigHash != config.Hash(t.cfg):
+		if rec.ConfigHash != config.Hash(t.cfg) {
 			return fmt.Errorf("%s is the record of another configuration", t.path(SFTRecordFile))
-		case rec.PairsSHA256 != t.rec.PairsSHA256 || rec.EvalPairsSHA256 != t.rec.EvalPairsSHA256:
-			return fmt.Errorf("%s was trained on other contents of %s", t.opts.Dir, strings.Trim(t.cfg.Pairs+", "+t.cfg.EvalPairs, ", "))
+		}
+		then, paths := rec.InputFiles, t.paths()
+		if then == nil { // of an earlier version
+			then, paths = map[string]string{t.cfg.Pairs: rec.PairsSHA256}, []string{t.cfg.Pairs, t.cfg.EvalPairs}
+			if t.cfg.EvalPairs != "" {
+				then[t.cfg.EvalPairs] = rec.EvalPairsSHA256
+			}
+		}
+		if err := sameRecorded(then, paths, t.opts.Observer); err != nil {
+			return err
+		}
+		switch {
 		case rec.Model == SFTModelFile:
 			return hasWeights(t.path(rec.Model), rec.Weights)
 		case rec.Model == RewardModelFolder:
@@ -60,6 +68,11 @@ func (t *rewardTrainer) finished() (*RewardModelRecord, error) {
 		}
 		return fmt.Errorf("%s names the model %q", t.path(SFTRecordFile), rec.Model)
 	})
+}
+
+// paths are the files that the run reads.
+func (t *rewardTrainer) paths() []string {
+	return append(modelPaths(t.cfg.Model.Init, t.cfg.Model.AdapterBase), t.cfg.Pairs, t.cfg.EvalPairs)
 }
 
 // hashPairs notes the checksums of the files of pairs.

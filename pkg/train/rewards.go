@@ -257,8 +257,7 @@ func SameRewards(cfg config.Config, meta *rundir.Meta) error {
 		return err
 	}
 	if changed := differentFiles(meta.RewardFiles, now); len(changed) > 0 {
-		return fmt.Errorf("%w: the run is done, but it was made with other contents of %s (restore that, or "+
-			"start over in a new folder with --fresh)", config.ErrConfig, changed[0])
+		return madeWithOther(changed[:1])
 	}
 	return nil
 }

@@ -54,6 +54,7 @@ type Options struct {
 	Available func() int64
 	Disk      DiskCheck
 	Progress  model.Progress
+	Others    []Others // the runs that this one will be compared with
 }
 
 // trainer is one run.
@@ -82,6 +83,7 @@ type trainer struct {
 	// The rest of a checkpoint, besides parameters and moments.
 	state  state
 	inputs inputs
+	files  map[string]string // the SHA-256 of the files that the run reads, by path
 
 	// The run's folder. Before each write, hold.Check says whether it still is this process's.
 	hold   *rundir.Hold
@@ -108,16 +110,13 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	}
 	opts.Threads = cmp.Or(opts.Threads, runtime.GOMAXPROCS(0))
 	t := &trainer{cfg: cfg, opts: opts, ctx: ctx, clock: newStopwatch(opts.Now)}
-	if done := t.finished(); done != nil {
-		return done, nil
+	if done, err := t.result(); done != nil || err != nil {
+		return done, err
 	}
 	defer t.close() // also after prepare failed
 	// Read all input first: bad input should not leave a folder.
 	if err := t.prepare(); err != nil {
 		return nil, err
-	}
-	if done, err := t.result(); done != nil || err != nil {
-		return done, err
 	}
 	if err := t.tryRewards(); err != nil {
 		return nil, err
@@ -204,8 +203,18 @@ func (t *trainer) prepare() error {
 		t.inputs.Fields = hashFields(t.data.problems.Train)
 	}
 	t.inputs.Pairs = t.data.hashPairs()
-	t.inputs.Rewards, err = rewardFiles(t.cfg.Reward)
-	return err
+	if t.inputs.Rewards, err = rewardFiles(t.cfg.Reward); err != nil {
+		return err
+	}
+	if t.files, err = (Files{}).sums(pathsOf(t.cfg)); err != nil {
+		return err
+	}
+	for _, o := range t.opts.Others {
+		if err := t.sameAs(o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // build makes the rewards, the network and its optimizer.

@@ -34,6 +34,8 @@ type SFTRecord struct {
 	Initial *rundir.Eval  `json:"initial,omitempty"`
 	Stages  []StageRecord `json:"stages"`
 	Weights string        `json:"weights_sha256"` // Params.Hash of the result
+	// InputFiles has the SHA-256 of the files that the run read, by path. Earlier versions have none.
+	InputFiles map[string]string `json:"input_files,omitempty"`
 }
 
 // StageRecord is one stage of an SFTRecord.
@@ -90,7 +92,8 @@ type sft struct {
 	problems *Problems
 	val      []gsm8k.Problem // the first eval_size of the validation problems
 	template gsm8k.Template
-	end      int // the token after an answer
+	end      int               // the token after an answer
+	files    map[string]string // the SHA-256 of the files that the run reads, by path
 	network
 	learner model.Learner
 	hold    *rundir.Hold
@@ -107,6 +110,9 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	rec, err := s.finished()
 	if rec != nil || err != nil {
 		return rec, err
+	}
+	if s.files, err = (Files{}).sums(s.paths()); err != nil {
+		return nil, err
 	}
 	if s.problems, err = LoadProblems(cfg.Data); err != nil {
 		return nil, err
@@ -160,6 +166,7 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 	rec = &SFTRecord{
 		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernelOf(s.cfg.Model), Device: s.device.String(),
 		Parameters: s.params.Count(), Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
+		InputFiles: s.files,
 	}
 	if s.cfg.Model.Init != "random" {
 		initial, err := s.evaluate(rundir.SplitVal, s.val, 0)
@@ -208,8 +215,16 @@ func (s *sft) finished() (*SFTRecord, error) {
 		if rec.ConfigHash != config.Hash(s.cfg) {
 			return fmt.Errorf("%s is the record of another configuration", s.path(SFTRecordFile))
 		}
+		if err := sameRecorded(rec.InputFiles, s.paths(), s.opts.Observer); err != nil {
+			return err
+		}
 		return hasWeights(s.path(SFTModelFile), rec.Weights)
 	})
+}
+
+// paths are the files that the run reads.
+func (s *sft) paths() []string {
+	return append(dataPaths(s.cfg.Data), modelPaths(s.cfg.Model.Init, s.cfg.Model.AdapterBase)...)
 }
 
 func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }

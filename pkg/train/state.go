@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -119,32 +118,11 @@ func SameInputs(c config.Config, meta *rundir.Meta) error {
 	if k := kernelOf(c.Model); !kernel.SameBits(meta.Kernel, k) {
 		return fmt.Errorf("it was made with kernel %s, this is %s", meta.Kernel, k)
 	}
-	problems, err := ProblemsOf(c)
+	changed, err := changedInputs(c, meta)
 	if err != nil {
 		return err
 	}
-	template, err := templateOf(c.Data, c.Model)
-	if err != nil {
-		return err
-	}
-	n, err := openNetwork(c.Model, c.Train.LoRA, c.Seed, runtime.GOMAXPROCS(0), 0)
-	defer n.close()
-	if err != nil {
-		return err
-	}
-	files, err := rewardFiles(c.Reward)
-	if err != nil {
-		return err
-	}
-	var d trainData
-	if err := d.readPairs(c); err != nil {
-		return err
-	}
-	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash, Network: meta.NetworkHash, Rewards: meta.RewardFiles,
-		Pairs: meta.PairsHash}
-	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy), Network: networkHash(n.policy), Rewards: files,
-		Pairs: d.hashPairs()}
-	if changed := then.differ(now); len(changed) > 0 {
+	if len(changed) > 0 {
 		return fmt.Errorf("the files that its configuration names had other contents: %s", strings.Join(changed, ", "))
 	}
 	return nil

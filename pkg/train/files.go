@@ -1,0 +1,223 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"grpo/internal/hubcache"
+	"grpo/internal/regular"
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+)
+
+// A configuration names files, and its hash covers their names alone. So a run records the checksums
+// of all files that it reads (meta.json, input_files), and whoever continues, extends, reuses or shows
+// a run compares them with the contents of now.
+
+// Files hashes the files that configurations name, each once.
+type Files map[string]string
+
+// sums returns the SHA-256 of those paths that are regular files, by path, without the folder of the
+// Hugging Face cache, which another machine has elsewhere. A pipe can't be read twice.
+func (f Files) sums(paths []string) (map[string]string, error) {
+	var out map[string]string
+	cache, err := hubcache.Dir(os.Getenv)
+	if err != nil {
+		cache = "none" // without a home folder
+	}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			continue // whoever needs it reports it
+		}
+		if f[path] == "" {
+			if f[path], err = regular.SHA256(path); err != nil {
+				return nil, fmt.Errorf("hash an input of the run: %w", err)
+			}
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[strings.TrimPrefix(path, cache+string(filepath.Separator))] = f[path]
+	}
+	return out, nil
+}
+
+// pathsOf are the files that a run reads, except those of its reward functions ([rewardFiles]).
+func pathsOf(c config.Config) []string {
+	out := append(dataPaths(c.Data), modelPaths(c.Model.Init, c.Model.AdapterBase)...)
+	for _, s := range c.Eval.SetFiles() {
+		out = append(out, s.Path)
+	}
+	if c.Algorithm.Type == "dpo" {
+		out = append(out, c.Algorithm.DPO.PairsFile, c.Algorithm.DPO.EvalPairsFile)
+	}
+	return append(out, modelPaths(c.Algorithm.Teacher, "")...)
+}
+
+func dataPaths(d config.Data) (out []string) {
+	if d.Source != "generated" {
+		out = append(out, d.TrainFile, d.ValFile, d.TestFile)
+	}
+	return append(out, d.FewShotFile)
+}
+
+// modelPaths are the files of the model that model.init can name, with those that it was trained from.
+func modelPaths(init, adapterBase string) (out []string) {
+	s, err := sourceOf(init, adapterBase)
+	if err != nil || init == "base" || init == "random" || init == "" {
+		return nil // opening the model reports it
+	}
+	paths := []string{init}
+	if s != nil {
+		paths = []string{s.base, s.weights, s.adapter}
+	}
+	for _, path := range paths {
+		out = append(out, filesIn(path)...)
+	}
+	return out
+}
+
+// filesIn are the files of a model's folder that matter; of a file, itself.
+func filesIn(path string) (out []string) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return []string{path}
+	}
+	for _, e := range entries {
+		if slices.Contains([]string{".json", ".jinja", ".safetensors"}, filepath.Ext(e.Name())) {
+			out = append(out, filepath.Join(path, e.Name()))
+		}
+	}
+	return out
+}
+
+// changedFiles names the files with other contents, or that were added; gone are those that are not
+// there now.
+func changedFiles(then, now map[string]string) (changed, gone []string) {
+	for _, path := range slices.Sorted(maps.Keys(then)) {
+		if now[path] == "" {
+			gone = append(gone, path)
+		} else if now[path] != then[path] {
+			changed = append(changed, path)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		if then[path] == "" {
+			changed = append(changed, path+", which was not there")
+		}
+	}
+	return changed, gone
+}
+
+// Changed compares the files that a run was made with, as meta has them, with those of now. A folder of
+// an earlier version, which does not record them, is compared by what it has.
+func (f Files) Changed(c config.Config, meta *rundir.Meta) (changed, gone []string, err error) {
+	if meta == nil {
+		return nil, nil, nil
+	}
+	now, err := f.sums(pathsOf(c))
+	if err != nil {
+		return nil, nil, err
+	}
+	if meta.InputFiles == nil && now != nil && c.Model.Device == "cpu" {
+		changed, err = changedInputs(c, meta)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, nil
+		}
+		return changed, nil, err
+	}
+	if meta.InputFiles == nil {
+		return nil, nil, nil
+	}
+	changed, gone = changedFiles(meta.InputFiles, now)
+	return changed, gone, nil
+}
+
+// changedInputs describes the inputs in which a run of this configuration would differ from the hashes in
+// meta. The teacher is not compared, because earlier versions did not record its weights.
+func changedInputs(c config.Config, meta *rundir.Meta) ([]string, error) {
+	problems, err := ProblemsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	template, err := templateOf(c.Data, c.Model)
+	if err != nil {
+		return nil, err
+	}
+	n, err := openNetwork(c.Model, c.Train.LoRA, c.Seed, runtime.GOMAXPROCS(0), 0)
+	defer n.close()
+	if err != nil {
+		return nil, err
+	}
+	files, err := rewardFiles(c.Reward)
+	if err != nil {
+		return nil, err
+	}
+	var d trainData
+	if err := d.readPairs(c); err != nil {
+		return nil, err
+	}
+	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash, Network: meta.NetworkHash, Rewards: meta.RewardFiles,
+		Pairs: meta.PairsHash}
+	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy), Network: networkHash(n.policy),
+		Rewards: files, Pairs: d.hashPairs()}
+	return then.differ(now), nil
+}
+
+// Others are the files that other runs of a sweep were made with.
+type Others struct {
+	Run  string // for errors
+	Meta *rundir.Meta
+	Arm  bool // it is of the same arm: it reads the same files
+}
+
+// sameAs returns an error if a run of the same sweep was made with other contents of the files that this
+// run reads: the two could not be compared.
+func (t *trainer) sameAs(o Others) error {
+	then, now := maps.Clone(o.Meta.InputFiles), maps.Clone(t.files)
+	if then == nil || now == nil {
+		then, now = map[string]string{}, map[string]string{}
+	}
+	maps.Copy(then, o.Meta.RewardFiles)
+	maps.Copy(now, t.inputs.Rewards)
+	if !o.Arm { // another arm may read other files
+		maps.DeleteFunc(then, func(path, _ string) bool { return now[path] == "" })
+		maps.DeleteFunc(now, func(path, _ string) bool { return then[path] == "" })
+	}
+	if changed, gone := changedFiles(then, now); len(changed)+len(gone) > 0 {
+		return fmt.Errorf("%w: the sweep's run %s was made with other contents of %s, and its runs would not be comparable "+
+			"(restore that, or start over in a new folder with --fresh)", config.ErrConfig, o.Run, append(changed, gone...)[0])
+	}
+	return nil
+}
+
+// sameFiles returns an error unless the files that a finished run was made with have the same contents
+// now. One that is not there any more can't be compared: that is a note.
+func (t *trainer) sameFiles(meta *rundir.Meta) error {
+	if err := SameRewards(t.cfg, meta); err != nil {
+		return err
+	}
+	changed, gone, err := Files{}.Changed(t.cfg, meta)
+	if err != nil {
+		return err
+	}
+	if len(changed) > 0 {
+		return madeWithOther(changed)
+	}
+	noteGone(t.opts.Observer, gone)
+	return nil
+}
+
+// madeWithOther is the error about a finished run whose files have changed.
+func madeWithOther(changed []string) error {
+	return fmt.Errorf("%w: the run is done, but it was made with other contents of %s (restore that, or "+
+		"start over in a new folder with --fresh)", config.ErrConfig, strings.Join(changed, ", "))
+}

@@ -1,0 +1,95 @@
+package train
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"grpo/internal/decodertest"
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+)
+
+// pathsOf has every file that a configuration names, and the files of models' folders that matter.
+func TestPathsOfARun(t *testing.T) {
+	dir := decodertest.Folder(t)
+	put(t, filepath.Join(dir, "README.md"), nil)
+	c := config.Default()
+	if paths := slices.DeleteFunc(pathsOf(c), func(s string) bool { return s == "" }); len(paths) > 0 {
+		t.Errorf("the default run reads %v", paths)
+	}
+	c.Data.Source, c.Data.TrainFile, c.Data.ValFile, c.Data.TestFile = "gsm8k", "train", "val", "test"
+	c.Data.FewShotFile, c.Eval.Sets, c.Eval.SVAMPFile = "few", []string{"svamp", "more.jsonl"}, "svamp"
+	c.Algorithm.Type, c.Algorithm.DPO.PairsFile, c.Algorithm.DPO.EvalPairsFile = "dpo", "pairs", "held"
+	c.Model.Init, c.Algorithm.Teacher = dir, "./teacher.safetensors"
+	got := strings.Join(pathsOf(c), " ")
+	for _, want := range []string{"train", "val", "test", "few", "svamp", "more.jsonl", "pairs", "held", "./teacher.safetensors",
+		filepath.Join(dir, "config.json"), filepath.Join(dir, "tokenizer.json"), filepath.Join(dir, "model.safetensors")} {
+		if !slices.Contains(strings.Fields(got), want) {
+			t.Errorf("%s is not among %s", want, got)
+		}
+	}
+	if strings.Contains(got, "README") {
+		t.Error(got)
+	}
+}
+
+func TestChangedFiles(t *testing.T) {
+	then := map[string]string{"same": "1", "other": "1", "gone": "1"}
+	now := map[string]string{"same": "1", "other": "2", "new": "1"}
+	changed, gone := changedFiles(then, now)
+	if !slices.Equal(changed, []string{"other", "new, which was not there"}) || !slices.Equal(gone, []string{"gone"}) {
+		t.Errorf("%q, %q", changed, gone)
+	}
+}
+
+// A finished run is compared by the contents of its files, one of an earlier version by the hashes that
+// it has, and a file that is gone changes nothing.
+func TestFilesChanged(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	problem := `{"question": "What is 1+2?", "answer": "#### 3"}` + "\n"
+	put(t, "train.jsonl", []byte(problem))
+	put(t, "val.jsonl", []byte(strings.ReplaceAll(problem, "2", "3")))
+	c := config.Default()
+	c.Data.Source, c.Data.TrainFile, c.Data.ValFile = "gsm8k", "train.jsonl", "val.jsonl"
+	files, err := (Files{}).sums(pathsOf(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := openNetwork(c.Model, c.Train.LoRA, c.Seed, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.close()
+	problems, err := ProblemsOf(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := templateOf(c.Data, c.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := &rundir.Meta{InitHash: initHash(n.policy), ProblemsHash: hashProblems(problems, template)}
+	check := func(name string, meta *rundir.Meta, wantChanged, wantGone []string) {
+		t.Helper()
+		changed, gone, err := (Files{}).Changed(c, meta)
+		if err != nil || !reflect.DeepEqual(changed, wantChanged) || !reflect.DeepEqual(gone, wantGone) {
+			t.Errorf("%s: %q, %q, %v", name, changed, gone, err)
+		}
+	}
+	recorded := &rundir.Meta{InputFiles: files}
+	check("the same", recorded, nil, nil)
+	check("the same, of an earlier version", old, nil, nil)
+	put(t, "val.jsonl", []byte(strings.ReplaceAll(problem, "2", "4")))
+	check("changed", recorded, []string{"val.jsonl"}, nil)
+	check("changed, of an earlier version", old, []string{"the problems or the prompts (data.*)"}, nil)
+	if err := os.Remove("val.jsonl"); err != nil {
+		t.Fatal(err)
+	}
+	check("gone", recorded, nil, []string{"val.jsonl"})
+	check("gone, of an earlier version", old, nil, nil)
+}
