@@ -5,17 +5,20 @@ package hub
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"grpo/internal/textutil"
+	"grpo/internal/words"
 )
 
 // Client sends requests to one server. Only Endpoint is required.
@@ -114,6 +117,8 @@ func (c *Client) do(ctx context.Context, method, address string, header map[stri
 		switch {
 		case len(via) > 10:
 			return permanent{errors.New("more than 10 redirects")}
+		case next.URL.Scheme != "https" && next.URL.Scheme != "http":
+			return permanent{fmt.Errorf("the server redirects to an address of the kind %s, not https", words.Quote(next.URL.Scheme))}
 		case next.URL.Scheme != "https" && own.Scheme == "https":
 			return permanent{errors.New("the server redirects to an address without encryption")}
 		case same:
@@ -191,6 +196,16 @@ func (w *watched) Close() error {
 	return w.ReadCloser.Close()
 }
 
+// isMalformed reports whether a server's answer is not HTTP, or its certificate is not valid. The
+// errors of package net/http have no types.
+func isMalformed(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &certificate) || slices.ContainsFunc([]string{
+		"malformed ", "bad Content-Length", "invalid Content-Length", "Location header", "gave HTTP response to HTTPS client",
+		"transfer encoding", "header field",
+	}, func(s string) bool { return strings.Contains(err.Error(), s) })
+}
+
 // retry calls f until it succeeds, fails for good, or fails maxAttempts times in a row without
 // progress. The wait doubles from one second.
 func (c *Client) retry(ctx context.Context, what string, f func() (progress bool, err error)) error {
@@ -209,7 +224,7 @@ func (c *Client) retry(ctx context.Context, what string, f func() (progress bool
 		var bad permanent
 		var wait time.Duration
 		switch {
-		case errors.As(err, &bad), errors.As(err, &status) && !status.passing():
+		case errors.As(err, &bad), errors.As(err, &status) && !status.passing(), isMalformed(err):
 			return err
 		case failures == maxAttempts:
 			return fmt.Errorf("%w (%d attempts; give the same command again later, it continues)", err, maxAttempts)
@@ -222,6 +237,25 @@ func (c *Client) retry(ctx context.Context, what string, f func() (progress bool
 		}
 		if err := c.sleep(ctx, wait); err != nil {
 			return err
+		}
+	}
+}
+
+// lockEvery is the time between two attempts to take a lock that another process has.
+const lockEvery = time.Second
+
+// lock excludes other downloads of a file, which it waits for. The lock ends with the process.
+func (c *Client) lock(ctx context.Context, what, path string) (unlock func(), err error) {
+	for first := true; ; first = false {
+		unlock, err := tryLock(path)
+		if unlock != nil || err != nil {
+			return unlock, err
+		}
+		if first && c.Note != nil {
+			c.Note(what + ": another process is downloading it; waiting until it ends")
+		}
+		if err := c.sleep(ctx, lockEvery); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -66,21 +67,11 @@ func (c *Client) PullData(ctx context.Context, d DataSet, dir string) ([]File, e
 	}
 	var out []File
 	for _, f := range d.Files {
-		path := filepath.Join(dir, f.Name)
-		_, present, err := exists(path)
+		present, err := f.there(dir)
 		if err != nil {
 			return fail(f, err)
 		}
-		if present {
-			sum, err := hashFile(path, f.SHA256)
-			if err != nil {
-				return fail(f, err)
-			}
-			if sum != f.SHA256 {
-				return fail(f, fmt.Errorf("%s exists with other content (remove it, or use another --out)", path))
-			}
-		}
-		out = append(out, File{path, f.Bytes, "sha256:" + f.SHA256, present})
+		out = append(out, File{filepath.Join(dir, f.Name), f.Bytes, "sha256:" + f.SHA256, present})
 	}
 	for i, f := range d.Files {
 		if out[i].Present {
@@ -89,10 +80,40 @@ func (c *Client) PullData(ctx context.Context, d DataSet, dir string) ([]File, e
 		if err := rundir.MkdirAll(dir); err != nil {
 			return fail(f, err)
 		}
-		want := file{f.Name, c.Endpoint + "/" + f.Path, f.Bytes, f.SHA256}
-		if err := c.fetch(ctx, want, out[i].Name); err != nil {
+		present, err := c.data(ctx, f, dir)
+		if err != nil {
 			return fail(f, err)
 		}
+		out[i].Present = present
 	}
 	return out, nil
+}
+
+// there reports whether the file is in a folder. One with other content is an error.
+func (f DataFile) there(dir string) (bool, error) {
+	path := filepath.Join(dir, f.Name)
+	_, present, err := exists(path)
+	if err != nil || !present {
+		return false, err
+	}
+	sum, err := hashFile(path, f.SHA256)
+	if err == nil && sum != f.SHA256 {
+		err = fmt.Errorf("%s exists with other content (remove it, or use another --out)", path)
+	}
+	return true, err
+}
+
+// data downloads a file into a folder, unless another process has done it meanwhile.
+func (c *Client) data(ctx context.Context, f DataFile, dir string) (present bool, err error) {
+	path := filepath.Join(dir, f.Name)
+	unlock, err := c.lock(ctx, f.Name, path+unfinished)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	if present, err = f.there(dir); present || err != nil {
+		_ = os.Remove(path + unfinished) // empty: the lock made it
+		return present, err
+	}
+	return false, c.fetch(ctx, file{name: f.Name, url: c.Endpoint + "/" + f.Path, size: f.Bytes, sum: f.SHA256}, path)
 }

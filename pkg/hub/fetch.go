@@ -23,7 +23,9 @@ import (
 type file struct {
 	name string // as messages have it
 	url  string
-	size int64 // in bytes; -1 = unknown
+	size int64 // in bytes; -1 = unknown, at most limit
+	// limit bounds the size in bytes, whatever the server says; 0 = none, if the size is known.
+	limit int64
 	// sum is the SHA-256 of the content, or the SHA-1 that Git names it by (40 digits), in
 	// lower-case hexadecimal.
 	sum string
@@ -73,26 +75,35 @@ func (c *Client) download(ctx context.Context, f file, path string) (old int64, 
 		return 0, err
 	}
 	old = info.Size()
-	if f.size >= 0 && old > f.size {
+	if f.size >= 0 && old > f.size || f.size < 0 && old > f.limit {
 		if err := out.Truncate(0); err != nil {
 			return 0, err
 		}
 		old = 0
 	}
 	have, size := old, f.size
+	most := old // the bytes that counted as progress: a server that starts over makes none
 	err = c.retry(ctx, f.name, func() (bool, error) {
 		before := have
 		err := c.part(ctx, f, out, &have, &size)
-		if have < before { // the server has started over
-			before, old = 0, 0
+		if have < before {
+			old = 0
 		}
-		return have > before, err
+		progress := have >= most+leastProgress(size)
+		if progress {
+			most = have
+		}
+		return progress, err
 	})
 	if err == nil {
 		err = out.Sync()
 	}
 	return old, errors.Join(rundir.Explain(err), out.Close())
 }
+
+// leastProgress is the bytes for which a failed request does not count as a failure, of a file of this
+// size: a server that sends one byte at a time would otherwise be asked for ever.
+func leastProgress(size int64) int64 { return min(max(size/1000, 1), 64<<10) }
 
 // part requests the bytes from *have on and appends them to out. It fails unless the file is
 // complete then.
@@ -129,16 +140,27 @@ func (c *Client) part(ctx context.Context, f file, out *os.File, have, size *int
 	if *size < 0 && r.ContentLength >= 0 {
 		*size = *have + r.ContentLength
 	}
+	if f.limit > 0 && *size > f.limit {
+		return permanent{f.tooLarge()}
+	}
 	return c.copy(f, out, r.Body, have, *size)
 }
 
-// copy appends a body to out, at most up to size bytes in all.
+// tooLarge is the error about a file above its limit.
+func (f file) tooLarge() error {
+	return fmt.Errorf("it has more than %d MiB, the limit for a file that is no weights (is this the right server?)", f.limit>>20)
+}
+
+// copy appends a body to out, at most up to size bytes in all, or up to the file's limit.
 func (c *Client) copy(f file, out io.Writer, body io.Reader, have *int64, size int64) error {
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := body.Read(buf)
 		if size >= 0 && *have+int64(n) > size {
 			return permanent{fmt.Errorf("the server sends more than the %d bytes that it said", size)}
+		}
+		if size < 0 && *have+int64(n) > f.limit {
+			return permanent{f.tooLarge()}
 		}
 		w, werr := out.Write(buf[:n])
 		*have += int64(w)

@@ -29,7 +29,7 @@ func fetched(t *testing.T, s *hubtest.Server, c *Client, part []byte) (path stri
 		}
 	}
 	data := s.Files["x.gguf"]
-	err = c.fetch(t.Context(), file{"x.gguf", s.URL + "/x.gguf", int64(len(data)), hubtest.ETag("x.gguf", data)}, path)
+	err = c.fetch(t.Context(), file{name: "x.gguf", url: s.URL + "/x.gguf", size: int64(len(data)), sum: hubtest.ETag("x.gguf", data)}, path)
 	return path, err
 }
 
@@ -128,7 +128,7 @@ func TestFetchInterrupted(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "x")
-	f := file{"x.gguf", s.URL + "/x.gguf", 1 << 20, hubtest.ETag("x.gguf", s.Files["x.gguf"])}
+	f := file{name: "x.gguf", url: s.URL + "/x.gguf", size: 1 << 20, sum: hubtest.ETag("x.gguf", s.Files["x.gguf"])}
 	if err := c.fetch(ctx, f, path); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -169,7 +169,7 @@ func TestNoRedirectFromHTTPS(t *testing.T) {
 	secure := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))
 	defer secure.Close()
 	c := &Client{Endpoint: secure.URL, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}}
-	err := c.fetch(t.Context(), file{"x", secure.URL, 1, strings.Repeat("0", 64)}, filepath.Join(t.TempDir(), "x"))
+	err := c.fetch(t.Context(), file{name: "x", url: secure.URL, size: 1, sum: strings.Repeat("0", 64)}, filepath.Join(t.TempDir(), "x"))
 	if err == nil || !strings.Contains(err.Error(), "without encryption") {
 		t.Errorf("error %v", err)
 	}

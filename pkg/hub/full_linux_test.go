@@ -21,7 +21,7 @@ func TestFullDisk(t *testing.T) {
 	s, c, waits := puller(t)
 	content := bytes.Repeat([]byte("0123456789"), 10000)
 	s.Files["x.gguf"] = content
-	f := file{"x.gguf", s.URL + "/x.gguf", int64(len(content)), hubtest.ETag("x.gguf", content)}
+	f := file{name: "x.gguf", url: s.URL + "/x.gguf", size: int64(len(content)), sum: hubtest.ETag("x.gguf", content)}
 	err := c.fetch(t.Context(), f, dir+"/x")
 	if err == nil || !strings.Contains(err.Error(), "the disk is full: free some space, then give the same command again") || len(*waits) > 0 {
 		t.Errorf("error %v, waits %v", err, *waits)

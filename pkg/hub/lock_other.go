@@ -2,5 +2,5 @@
 
 package hub
 
-// lock does nothing on this system: the hash tells whether the content is right.
-func lock(string) (unlock func(), err error) { return func() {}, nil }
+// tryLock does nothing on this system: the hash tells whether the content is right.
+func tryLock(string) (unlock func(), err error) { return func() {}, nil }

@@ -90,10 +90,9 @@ func (c *Client) pullModel(ctx context.Context, q ModelRequest) (*Model, error) 
 	}
 	p := &pull{Client: c, request: q, commit: repo.Commit, folder: q.Name.Folder(q.Cache)}
 	p.snapshot = filepath.Join(p.folder, hubcache.Snapshots, p.commit)
-	for _, dir := range []string{filepath.Join(p.folder, hubcache.Refs), filepath.Join(p.folder, hubcache.Blobs), p.snapshot} {
-		if err := rundir.MkdirAll(dir); err != nil {
-			return nil, err
-		}
+	p.locks = filepath.Join(q.Cache, ".locks", filepath.Base(p.folder))
+	if err := p.folders(); err != nil {
+		return nil, err
 	}
 	// The first two decide whether and what else is downloaded.
 	for _, name := range []string{"config.json", indexFile} {
@@ -211,7 +210,22 @@ type pull struct {
 	*Client
 	request                  ModelRequest
 	commit, folder, snapshot string
+	locks                    string // the folder of the locks of huggingface_hub
 	files                    []File
+}
+
+// folders makes the folders of the model in the cache, of which none may be a link: a write would go
+// elsewhere.
+func (p *pull) folders() error {
+	for _, dir := range []string{
+		filepath.Join(p.folder, hubcache.Refs), filepath.Join(p.folder, hubcache.Blobs), filepath.Dir(p.snapshot), p.snapshot,
+		filepath.Dir(p.locks), p.locks,
+	} {
+		if _, err := rundir.Subfolder(filepath.Split(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var shardForm = regexp.MustCompile(`^[\w][\w.-]*\.safetensors$`)
@@ -262,6 +276,9 @@ func (p *pull) get(ctx context.Context, names ...string) error {
 		if err != nil {
 			return err
 		}
+		if f.size < 0 {
+			f.size = f.limit // as far as the disk goes
+		}
 		bytes += max(0, f.size-have)
 	}
 	if p.request.Room != nil {
@@ -288,11 +305,7 @@ func (p *pull) blob(f file) string { return filepath.Join(p.folder, hubcache.Blo
 
 // one downloads one file and links it into the snapshot.
 func (p *pull) one(ctx context.Context, f file) (present bool, err error) {
-	locks := filepath.Join(p.request.Cache, ".locks", filepath.Base(p.folder))
-	if err := rundir.MkdirAll(locks); err != nil {
-		return false, err
-	}
-	unlock, err := lock(filepath.Join(locks, f.sum+".lock"))
+	unlock, err := p.lock(ctx, f.name, filepath.Join(p.locks, f.sum+".lock"))
 	if err != nil {
 		return false, err
 	}
@@ -365,6 +378,16 @@ func (p *pull) head(ctx context.Context, name string) (f file, err error) {
 		}
 		return false, nil
 	})
+	switch weights := slices.Contains([]string{".safetensors", ".gguf"}, strings.ToLower(path.Ext(name))); {
+	case err != nil:
+	case !weights && f.size > regular.MaxDocument:
+		f.limit = regular.MaxDocument
+		err = f.tooLarge()
+	case !weights:
+		f.limit = regular.MaxDocument
+	case f.size < 0:
+		err = errors.New("the server does not say its size, so it could fill the disk (use another server with --mirror)")
+	}
 	return f, err
 }
 
