@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,11 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/compiler"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/optimizer"
 	"github.com/expr-lang/expr/vm"
 
 	"grpo/internal/textutil"
@@ -20,6 +26,7 @@ type expression struct {
 	spec    Spec
 	note    func(string)
 	program *vm.Program
+	budget  *budget
 }
 
 // variables are those of an expression. The names are those of the protocol.
@@ -50,16 +57,13 @@ var impure = []string{"now", "date", "timezone", "keys", "values", "toPairs"}
 
 // CheckExpr returns an error unless text is an expression that can give a reward.
 func CheckExpr(text string) error {
-	_, err := newExpression(Spec{Expr: text}, nil)
+	_, err := newExpression(context.Background(), Spec{Expr: text}, nil)
 	return err
 }
 
-func newExpression(s Spec, note func(string)) (*expression, error) {
-	options := []expr.Option{expr.Env(variables{})}
-	for _, name := range impure {
-		options = append(options, expr.DisableBuiltin(name))
-	}
-	program, err := expr.Compile(s.Expr, options...)
+func newExpression(ctx context.Context, s Spec, note func(string)) (*expression, error) {
+	b := &budget{ctx: ctx}
+	program, err := compile(s.Expr, b)
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n") // the rest shows the place
 		return nil, fmt.Errorf("not an expression: %s", first)
@@ -69,7 +73,29 @@ func newExpression(s Spec, note func(string)) (*expression, error) {
 	case t.Kind() == reflect.String, t.Kind() == reflect.Slice, t.Kind() == reflect.Map, t.Kind() == reflect.Struct:
 		return nil, fmt.Errorf("its value is a %s, want a number, true, false or nil", t.Kind())
 	}
-	return &expression{s, note, program}, nil
+	return &expression{s, note, program, b}, nil
+}
+
+// compile is [expr.Compile], with calls that count in b.
+func compile(text string, b *budget) (*vm.Program, error) {
+	config := conf.CreateNew()
+	for _, set := range append(b.options(), expr.Env(variables{})) {
+		set(config)
+	}
+	for _, name := range impure {
+		expr.DisableBuiltin(name)(config)
+		delete(config.Builtins, name)
+	}
+	config.Check()
+	tree, err := checker.ParseCheck(text, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := optimizer.Optimize(&tree.Node, config); err != nil {
+		return nil, err
+	}
+	ast.Walk(&tree.Node, guard{})
+	return compiler.Compile(tree, config)
 }
 
 func (e *expression) Score(b Batch) (Scores, error) {
@@ -78,6 +104,9 @@ func (e *expression) Score(b Batch) (Scores, error) {
 	failed := 0
 	for i, c := range b.Completions {
 		x, err := e.value(b, c)
+		if ended := e.budget.ctx.Err(); ended != nil {
+			return Scores{}, ended
+		}
 		if err == nil {
 			s.Rewards[i] = x
 			continue
@@ -108,6 +137,7 @@ func (e *expression) value(b Batch, c Completion) (float64, error) {
 			return 0, err
 		}
 	}
+	e.budget.reset()
 	out, err := expr.Run(e.program, v)
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")

@@ -101,7 +101,7 @@ func Open(ctx context.Context, s Spec, note func(string)) (Function, error) {
 	case s.Pattern != "":
 		f, err = newPattern(s.Pattern)
 	default:
-		f, err = newExpression(s, note)
+		f, err = newExpression(ctx, s, note)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reward %s: %w", s.Name, err)

@@ -1,0 +1,277 @@
+package reward
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
+	"github.com/expr-lang/expr/checker/nature"
+)
+
+// The expression language bounds the elements of the lists that an expression makes, but neither its
+// loops nor the texts that it puts together, and nothing can interrupt it. So calls that count are
+// added to a checked expression: one to each pass of a loop, one around each operation that walks or
+// copies its operands.
+
+const (
+	maxSteps = 20_000_000 // of one evaluation: passes of loops, elements that an operation walks (of numbers an eighth)
+	maxText  = 256 << 20  // bytes that one evaluation puts together
+	maxDepth = 1000       // of lists in lists
+)
+
+// budget is what an evaluation has left.
+type budget struct {
+	ctx         context.Context
+	steps, text int
+	looked      int // steps when ctx was looked at
+}
+
+// reset starts an evaluation.
+func (b *budget) reset() { b.steps, b.text, b.looked = maxSteps, maxText, maxSteps }
+
+func (b *budget) spend(steps, text int) error {
+	b.steps, b.text = b.steps-steps, b.text-text
+	switch {
+	case b.steps < 0:
+		return fmt.Errorf("it takes more than %d million steps", maxSteps/1_000_000)
+	case b.text < 0:
+		return fmt.Errorf("it puts more than %d MiB of text together", maxText>>20)
+	case b.looked-b.steps < 1000:
+		return nil
+	}
+	b.looked = b.steps
+	return b.ctx.Err()
+}
+
+// size is what it costs to walk a value, in eighths of steps, and its bytes. Parts that are there twice
+// count twice, as an operation that walks it sees them. It stops above the budget.
+func (b *budget) size(x any, depth int) (cost, bytes int, err error) {
+	if depth > maxDepth {
+		return 0, 0, fmt.Errorf("its lists are more than %d deep", maxDepth)
+	}
+	add := func(part any) bool {
+		var n, size int
+		n, size, err = b.size(part, depth+1)
+		cost, bytes = cost+8+n, bytes+16+size
+		return err == nil && cost/8 <= b.steps
+	}
+	switch x := x.(type) {
+	case string:
+		return 1 + len(x)/8, len(x), nil
+	case []any:
+		for i := 0; i < len(x) && add(x[i]); i++ {
+		}
+		return cost, bytes, err
+	case int, float64, bool, nil:
+		return 0, 0, nil
+	}
+	switch v := reflect.ValueOf(x); v.Kind() {
+	case reflect.Slice, reflect.Array:
+		if k := v.Type().Elem().Kind(); k <= reflect.Float64 {
+			return v.Len(), 16 * v.Len(), nil
+		}
+		for i := 0; i < v.Len() && add(v.Index(i).Interface()); i++ {
+		}
+	case reflect.Map:
+		for i := v.MapRange(); i.Next() && add(i.Key().Interface()) && add(i.Value().Interface()); {
+		}
+	}
+	return cost, bytes, err
+}
+
+// loop counts the passes of a loop over a list.
+func (b *budget) loop(args ...any) (any, error) {
+	v := reflect.ValueOf(args[0])
+	if k := v.Kind(); k != reflect.Slice && k != reflect.Array && k != reflect.Map {
+		return args[0], nil
+	}
+	return args[0], b.spend(1+v.Len(), 0)
+}
+
+// walk counts the elements of values that an operation looks at.
+func (b *budget) walk(args ...any) (any, error) {
+	for _, x := range args {
+		n, _, err := b.size(x, 0)
+		if err == nil {
+			err = b.spend(1+n/8, 0)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return args[0], nil
+}
+
+// call is a builtin function whose work is counted before it is done.
+func (b *budget) call(f *builtin.Function) func(args ...any) (any, error) {
+	return func(args ...any) (any, error) {
+		cost, bytes := 0, 0
+		for _, x := range args {
+			n, size, err := b.size(x, 0)
+			if err != nil {
+				return nil, err
+			}
+			cost, bytes = cost+n, bytes+size
+		}
+		steps, text := 1+cost/8, 0
+		switch f.Name {
+		case "uniq": // compares each element with all different ones before it
+			steps += product(cost, distinct(at(args, 0))) / 8
+		case "toJSON":
+			text = 6 * bytes // if each is escaped
+		case "concat", "flatten", "string", "upper", "lower", "toBase64", "fromBase64", "fromJSON", "reverse", "sort", "fromPairs":
+			text = 2 * bytes
+		case "split", "splitAfter":
+			text = bytes + 16*(1+count(args, 0, 1))
+		case "join":
+			text = bytes + product(cost, length(args, 1))
+		case "repeat":
+			if n, ok := at(args, 1).(int); ok {
+				text = product(length(args, 0), n)
+			}
+		case "replace":
+			text = bytes + product(1+count(args, 0, 1), length(args, 2))
+		}
+		if err := b.spend(steps, text); err != nil {
+			return nil, err
+		}
+		switch {
+		case f.Fast != nil:
+			return f.Fast(at(args, 0)), nil
+		case f.Safe != nil:
+			out, _, err := f.Safe(args...)
+			return out, err
+		}
+		return f.Func(args...)
+	}
+}
+
+func at(args []any, i int) any {
+	if i < len(args) {
+		return args[i]
+	}
+	return nil
+}
+
+// length is that of a text among arguments; 0 for another value.
+func length(args []any, i int) int {
+	s, _ := at(args, i).(string)
+	return len(s)
+}
+
+// count is how often one text is in another.
+func count(args []any, in, what int) int {
+	s, _ := at(args, in).(string)
+	part, _ := at(args, what).(string)
+	return strings.Count(s, part)
+}
+
+// distinct is at least the number of different elements of a list.
+func distinct(list any) int {
+	v := reflect.ValueOf(list)
+	if k := v.Kind(); k != reflect.Slice && k != reflect.Array {
+		return 0
+	}
+	seen, others := map[any]bool{}, 0
+	for i := range v.Len() {
+		switch x := v.Index(i).Interface().(type) {
+		case string, int, float64, bool, nil:
+			seen[x] = true
+		default:
+			others++
+		}
+	}
+	return len(seen) + others
+}
+
+// product of two sizes, at most a little above any budget.
+func product(a, b int) int { return min(max(a, 0), maxText+1) * min(max(b, 0), maxText+1) }
+
+// Names that no expression can have.
+const (
+	stepName = "one step"
+	loopName = "all steps"
+	walkName = "walk"
+	textName = "text"
+	callName = "call "
+)
+
+// options register the functions that guard adds to an expression.
+func (b *budget) options() []expr.Option {
+	out := []expr.Option{
+		expr.Function(stepName, func(...any) (any, error) { return nil, b.spend(1, 0) }),
+		expr.Function(loopName, b.loop),
+		expr.Function(walkName, b.walk),
+		expr.Function(textName, func(args ...any) (any, error) { return args[0], b.spend(0, length(args, 0)) }),
+	}
+	for _, f := range builtin.Builtins {
+		if !f.Predicate {
+			out = append(out, expr.Function(callName+f.Name, b.call(f)))
+		}
+	}
+	return out
+}
+
+// guard is the visitor that adds the calls, after the types are checked.
+type guard struct{}
+
+// Visit implements [ast.Visitor]; the parts of a node come before it.
+func (guard) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.PredicateNode:
+		step := called(stepName, nature.Nature{})
+		body := &ast.SequenceNode{Nodes: []ast.Node{step, n.Node}}
+		body.SetNature(*n.Node.Nature())
+		n.Node = body
+	case *ast.BuiltinNode:
+		f := builtin.Builtins[builtin.Index[n.Name]]
+		if f.Predicate {
+			counted(&n.Arguments[0], loopName)
+			return
+		}
+		call := called(callName+n.Name, *n.Nature(), n.Arguments...)
+		call.SetLocation(n.Location())
+		*node = call
+	case *ast.BinaryNode:
+		switch n.Operator {
+		case "+":
+			if !isNumber(n) {
+				call := called(textName, *n.Nature(), n)
+				call.SetLocation(n.Location())
+				*node = call
+			}
+		case "==", "!=", "in", "not in", "contains", "startsWith", "endsWith", "matches", "<", ">", "<=", ">=":
+			counted(&n.Left, walkName)
+			counted(&n.Right, walkName)
+		}
+	}
+}
+
+// called is a call of a function whose value has this type.
+func called(name string, as nature.Nature, args ...ast.Node) *ast.CallNode {
+	out := &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: args}
+	out.SetNature(as)
+	return out
+}
+
+// counted puts a call around an operand, unless that is a number or written out.
+func counted(n *ast.Node, name string) {
+	switch (*n).(type) {
+	case *ast.StringNode, *ast.ConstantNode, *ast.NilNode, *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode:
+		return
+	}
+	if !isNumber(*n) {
+		call := called(name, *(*n).Nature(), *n)
+		call.SetLocation((*n).Location())
+		*n = call
+	}
+}
+
+func isNumber(n ast.Node) bool {
+	t := n.Nature().Type
+	return t != nil && t.Kind() >= reflect.Bool && t.Kind() <= reflect.Float64
+}
