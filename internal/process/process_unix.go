@@ -4,6 +4,7 @@ package process
 
 import (
 	"errors"
+	"os/exec"
 	"syscall"
 )
 
@@ -13,3 +14,7 @@ func OwnGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true
 
 // signalable reports whether there is a process or a zombie with this id, of any user.
 func signalable(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+// killGroup kills a process of [OwnGroup] and those that it has started, unless they have left the
+// group. Processes that have ended are no error.
+func killGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }

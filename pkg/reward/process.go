@@ -15,7 +15,7 @@ import (
 	"grpo/internal/textutil"
 )
 
-// process is one process of a command, in a process group of its own. Its standard output is read
+// process is one process of a command. Its standard output is read
 // at all times while an answer is awaited, and its standard error always, so full pipes block
 // neither side.
 type process struct {
@@ -50,18 +50,18 @@ func startProcess(command []string) (*process, error) {
 	}
 	// Python keeps lines in a buffer when it writes to a pipe, and the answer would not arrive.
 	p.cmd.Env = append(p.cmd.Environ(), "PYTHONUNBUFFERED=1")
-	p.cmd.SysProcAttr, p.cmd.WaitDelay = system.OwnGroup(), drain
+	p.cmd.WaitDelay = drain
 	p.cmd.Stdout, p.cmd.Stderr = &splitter{lines: p.lines, quit: p.quit}, &p.stderr
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", textutil.CommandLine(command), err)
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err := system.Start(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", textutil.CommandLine(command), err)
 	}
 	go func() {
 		p.exit = p.cmd.Wait()
-		killGroup(p.cmd) // what it has started and left behind
+		system.End(p.cmd) // what it has started and left behind
 		close(p.ended)
 	}()
 	return p, nil
@@ -124,7 +124,7 @@ func (p *process) stop(idle bool) {
 			case <-timer.C:
 			}
 		}
-		killGroup(p.cmd)
+		system.End(p.cmd)
 		<-p.ended
 	})
 }

@@ -3,13 +3,14 @@
 package slurm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
+	"time"
 
+	"grpo/internal/process"
 	"grpo/internal/textutil"
 )
 
@@ -38,20 +39,29 @@ func IsMissing(err error) bool {
 	return errors.As(err, &e) && e.Missing
 }
 
-// Commands runs the commands that are on PATH.
+// Each command has a deadline: a controller that is down lets squeue wait for long, and one under load
+// takes a job late.
+const (
+	answerWithin = 20 * time.Second
+	submitWithin = time.Minute
+)
+
+// Commands runs the commands that are on PATH. One that does not end in time, or prints without end,
+// is killed.
 func Commands(ctx context.Context, stdin, name string, args ...string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", &Error{Program: name, Missing: true}
 	}
-	c := exec.CommandContext(ctx, path, args...)
-	c.Stdin = strings.NewReader(stdin)
-	var out, message bytes.Buffer
-	c.Stdout, c.Stderr = &out, &message
-	if err := c.Run(); err != nil {
-		return "", &Error{Program: name, Text: messageOf(name, message.String(), err)}
+	limit := answerWithin
+	if name == "sbatch" {
+		limit = submitWithin
 	}
-	return out.String(), nil
+	out, message, err := process.Output(ctx, limit, stdin, path, args...)
+	if err != nil {
+		return "", &Error{Program: name, Text: messageOf(name, message, err)}
+	}
+	return out, nil
 }
 
 // messageOf puts the lines of an error on one, without the program's name.
@@ -66,8 +76,9 @@ func messageOf(name, text string, err error) string {
 			lines = append(lines, line)
 		}
 	}
-	if len(lines) == 0 {
-		return err.Error()
+	var exit *exec.ExitError
+	if len(lines) == 0 || !errors.As(err, &exit) { // not its own end
+		lines = append([]string{err.Error()}, lines...)
 	}
 	return textutil.Printable(strings.Join(lines, "; "), 500)
 }
