@@ -89,6 +89,14 @@ func runCompare(_ context.Context, s *State, o *compareOptions) error {
 	if o.top > 0 && o.top < len(rows) {
 		rows = rows[:o.top]
 	}
+	warned := ""
+	for _, r := range rows {
+		if len(r.OtherContents) > 0 && r.Dir != warned {
+			warned = r.Dir
+			textutil.Fprintf(s.Err, "warning: %s: runs were made with different contents of %s and are not comparable\n",
+				r.Dir, strings.Join(r.OtherContents, ", "))
+		}
+	}
 	w, table := s.Out, report.CompareTable(rows)
 	text := table.String
 	switch {

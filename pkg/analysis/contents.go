@@ -59,9 +59,9 @@ func addHashes(values []map[string]string, runs []*rundir.Run) {
 // brief is the start of a hash.
 func brief(hash string) string { return shown(hash[:min(len(hash), 8)]) }
 
-// otherContents finds files of which the runs had different contents: no mean of these runs is one
-// of seeds alone.
-func (a *Analysis) otherContents() []Finding {
+// OtherContents are the files of which the runs had different contents: no mean of these runs is one
+// over seeds alone.
+func (a *Analysis) OtherContents() (files []string) {
 	var runs []*rundir.Run
 	for _, s := range a.Sweep.Runs {
 		if s.Run != nil && len(s.Run.Config) > 0 {
@@ -75,16 +75,12 @@ func (a *Analysis) otherContents() []Finding {
 	if err != nil {
 		return nil // reported elsewhere
 	}
-	f := Finding{Kind: OtherContents}
 	for _, key := range keys {
 		if file, ok := strings.CutPrefix(key, contentsKey); ok {
-			f.Values = append(f.Values, file)
+			files = append(files, file)
 		}
 	}
-	if len(f.Values) == 0 {
-		return nil
-	}
-	return []Finding{f}
+	return files
 }
 
 // initialWeights is the hash of the weights that a run starts from, without adapters, which may be

@@ -209,7 +209,9 @@ func (a *Analysis) headline() []Finding {
 	if done < runs {
 		out = append(out, Finding{Kind: Unfinished, Count: done, Of: runs})
 	}
-	out = append(out, a.otherContents()...)
+	if files := a.OtherContents(); len(files) > 0 {
+		out = append(out, Finding{Kind: OtherContents, Values: files})
+	}
 	if a.armsDiffer(evalSettingsOf) != nil {
 		out = append(out, Finding{Kind: NotComparable})
 	}

@@ -24,6 +24,9 @@ type CompareRow struct {
 	// WallS is the wall-clock time of the runs, which results.json leaves out so
 	// that the same runs give the same bytes.
 	WallS analysis.Summary `json:"wall_s"`
+	// OtherContents are files of which the runs of the sweep had different contents: its rows are not
+	// comparable.
+	OtherContents []string `json:"other_contents,omitempty"`
 }
 
 // CompareFolders reads folders of runs, sweeps and studies and returns a row for
@@ -64,8 +67,9 @@ func compareFolder(dir string) ([]CompareRow, error) {
 		if err != nil {
 			return nil, err
 		}
+		other := a.OtherContents()
 		for _, r := range a.Arms {
-			out = append(out, CompareRow{Dir: sw.Dir, Row: r, WallS: r.Of(analysis.WallMetric)})
+			out = append(out, CompareRow{Dir: sw.Dir, Row: r, WallS: r.Of(analysis.WallMetric), OtherContents: other})
 		}
 	}
 	return out, nil
