@@ -38,10 +38,11 @@ func trained(dir string, e sweepdir.Entry) *rundir.Meta {
 }
 
 // sameFiles returns an error unless the files that the trained runs of a sweep were made with have the
-// same contents now. One that is gone is a note, unless there are runs left to train.
+// same contents now. One that is gone is a note, unless there are runs left to train and its folder is there:
+// paths of a cluster need not exist here.
 func sameFiles(dir string, m sweepdir.Manifest, note func(string)) error {
 	files, left := train.Files{}, false
-	var gone []string // with the run in front
+	var gone []string // a run and its file
 	for _, e := range m.Runs {
 		meta := trained(dir, e)
 		_, err := os.Lstat(filepath.Join(e.Path(dir), rundir.ResultFile))
@@ -61,16 +62,17 @@ func sameFiles(dir string, m sweepdir.Manifest, note func(string)) error {
 			return otherFiles(e.Path(dir), changed)
 		}
 		if len(missing) > 0 && gone == nil {
-			gone = []string{e.Path(dir), missing[0] + ", which is not there any more"}
+			gone = []string{e.Path(dir), missing[0]}
 		}
 	}
-	switch {
-	case gone == nil:
+	if gone == nil {
 		return nil
-	case left:
-		return otherFiles(gone[0], gone[1:])
 	}
-	note(fmt.Sprintf("%s was made with %s: it is not compared", gone[0], gone[1]))
+	what := gone[1] + ", which is not there any more"
+	if _, err := os.Stat(filepath.Dir(gone[1])); left && err == nil {
+		return otherFiles(gone[0], []string{what})
+	}
+	note(fmt.Sprintf("%s was made with %s: it is not compared", gone[0], what))
 	return nil
 }
 

@@ -38,8 +38,9 @@ type TaskOptions struct {
 }
 
 // Task trains or continues run number index of the sweep in dir and returns its
-// result; a finished run is not trained again. Of other runs it only
-// needs what they have recorded of the files that they read, so that [Run] or the array job of a cluster can launch a sweep.
+// result; a finished run is not trained again. Of other runs it needs only what they
+// have recorded of the files that they read, so that [Run] or the array job of a
+// cluster can launch a sweep.
 //
 // Errors: [config.ErrConfig] for a manifest, an index or a configuration that
 // can't be used; [train.ErrInterrupted] when ctx ended, and when another process

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -169,6 +170,7 @@ func changedInputs(c config.Config, meta *rundir.Meta) ([]string, error) {
 		Pairs: meta.PairsHash}
 	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy), Network: networkHash(n.policy),
 		Rewards: files, Pairs: d.hashPairs()}
+	then.Problems = cmp.Or(then.Problems, now.Problems) // the first version has none
 	return then.differ(now), nil
 }
 

@@ -163,6 +163,9 @@ func hashRewardModel(name string) (map[string]string, error) {
 	}
 	out := map[string]string{}
 	for _, file := range filesIn(path) {
+		if filepath.Ext(file) == ".jinja" { // which earlier versions did not record
+			continue
+		}
 		if out[file], err = regular.SHA256(file); err != nil {
 			return nil, fmt.Errorf("hash a file of a reward model: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -247,16 +248,21 @@ func differentFiles(then, now map[string]string) (out []string) {
 }
 
 // SameRewards returns an error unless the files of reward functions, which commands name or reward models
-// consist of, are those that a finished run was made with.
+// consist of, are those that a finished run was made with. One that is not there any more can't be compared.
 func SameRewards(cfg config.Config, meta *rundir.Meta) error {
 	if len(cfg.Reward.Custom) == 0 || meta == nil {
 		return nil
 	}
 	now, err := rewardFiles(cfg.Reward)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if changed := differentFiles(meta.RewardFiles, now); len(changed) > 0 {
+	then := maps.Clone(meta.RewardFiles)
+	maps.DeleteFunc(then, func(path, _ string) bool { return now[path] == "" })
+	if changed := differentFiles(then, now); len(changed) > 0 {
 		return madeWithOther(changed[:1])
 	}
 	return nil
