@@ -148,7 +148,8 @@ func (c *Client) part(ctx context.Context, f file, out *os.File, have, size *int
 
 // tooLarge is the error about a file above its limit.
 func (f file) tooLarge() error {
-	return fmt.Errorf("it has more than %d MiB, the limit for a file that is no weights (is this the right server?)", f.limit>>20)
+	return fmt.Errorf("it has more than %d MiB, the limit for a file that is no weights (is this the right server?)",
+		f.limit>>20)
 }
 
 // copy appends a body to out, at most up to size bytes in all, or up to the file's limit.

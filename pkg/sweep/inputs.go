@@ -77,8 +77,8 @@ func sameFiles(dir string, m sweepdir.Manifest, note func(string)) error {
 }
 
 func otherFiles(run string, files []string) error {
-	return fmt.Errorf("%w: %s was made with other contents of %s, and the runs of a sweep must have the same (put the old file "+
-		"back, or %s)", config.ErrConfig, run, strings.Join(files, ", "), elsewhereHint)
+	return fmt.Errorf("%w: %s was made with other contents of %s, and the runs of a sweep must have the same "+
+		"(put the old file back, or %s)", config.ErrConfig, run, strings.Join(files, ", "), elsewhereHint)
 }
 
 // others are the trained runs that the run of an entry will be compared with.
