@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -71,12 +72,14 @@ func (a *Analysis) OtherContents() (files []string) {
 	if len(runs) < 2 {
 		return nil
 	}
-	_, keys, err := differingKeys(runs, configTexts(runs))
+	values, _, err := differingKeys(runs, configTexts(runs))
 	if err != nil {
 		return nil // reported elsewhere
 	}
-	for _, key := range keys {
-		if file, ok := strings.CutPrefix(key, contentsKey); ok {
+	for _, key := range slices.Sorted(maps.Keys(values[0])) {
+		file, ok := strings.CutPrefix(key, contentsKey)
+		other := func(v map[string]string) bool { return v[key] != values[0][key] }
+		if ok && slices.ContainsFunc(values, other) {
 			files = append(files, file)
 		}
 	}

@@ -291,6 +291,11 @@ func differingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []s
 			}
 		}
 	}
+	if differs[problemsKey] { // which says it
+		for _, key := range []string{"data.train_file", "data.val_file", "data.test_file", "data.few_shot_file"} {
+			delete(differs, contentsKey+values[0][key])
+		}
+	}
 	return values, slices.Sorted(maps.Keys(differs)), nil
 }
 
