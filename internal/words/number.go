@@ -1,6 +1,8 @@
 package words
 
 import (
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,6 +21,27 @@ func Exponent(number string) string {
 	if !ok || exponent == "" {
 		return number
 	}
-	sign := strings.TrimPrefix(exponent[:1], "+")
-	return mantissa + "e" + sign + strings.TrimLeft(exponent[1:], "0")
+	digits := strings.TrimLeft(exponent[1:], "0")
+	if digits == "" {
+		return mantissa
+	}
+	return mantissa + "e" + strings.TrimPrefix(exponent[:1], "+") + digits
+}
+
+// Alike writes numbers in one notation: all with an exponent if one of them has one or needs one
+// ([Number]), as 1e-4 next to 1e-5. What is no number is unchanged.
+func Alike(values []string) []string {
+	out := slices.Clone(values)
+	exponent := false
+	for i, s := range values {
+		v, err := strconv.ParseFloat(s, 64)
+		if err == nil && v != 0 && !math.IsInf(v, 0) && !math.IsNaN(v) {
+			exponent = exponent || strings.ContainsAny(s+Number(v), "eE")
+			out[i] = Exponent(strconv.FormatFloat(v, 'e', -1, 64))
+		}
+	}
+	if !exponent {
+		return slices.Clone(values)
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package words
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -18,6 +19,21 @@ func TestNumber(t *testing.T) {
 	}
 	if Number(math.NaN()) != "NaN" || Number(math.Inf(1)) != "+Inf" {
 		t.Error(Number(math.NaN()), Number(math.Inf(1)))
+	}
+}
+
+func TestAlike(t *testing.T) {
+	for _, tt := range []struct{ values, want []string }{
+		{[]string{"1e-5", "3e-5", "0.0001"}, []string{"1e-5", "3e-5", "1e-4"}},
+		{[]string{"1e-05", "0.00025", "1", "0", "20"}, []string{"1e-5", "2.5e-4", "1", "0", "2e1"}},
+		{[]string{"0.00001", "0.01"}, []string{"1e-5", "1e-2"}},
+		{[]string{"0.0001", "0.001"}, []string{"0.0001", "0.001"}},
+		{[]string{"1e-5", "linear", "[1e-5]", "inf"}, []string{"1e-5", "linear", "[1e-5]", "inf"}},
+		{nil, nil},
+	} {
+		if got := Alike(tt.values); !slices.Equal(got, tt.want) {
+			t.Errorf("%v: %v, want %v", tt.values, got, tt.want)
+		}
 	}
 }
 

@@ -78,13 +78,14 @@ type ArmResult struct {
 	// Sets are the arm's results on each set of problems.
 	Sets []SetResult `json:"sets,omitempty"`
 
+	shown     string     // replaces the label of Arm for readers, see [sweepdir.Manifest.LabelOf]
 	facts     []runFacts // in the order of the seeds
 	evalEvery float64    // steps between evaluations; 0 while unknown
 	summaries []Summary  // of Metrics, in their order
 }
 
-// Name is the label of the arm, or its name without one.
-func (r ArmResult) Name() string { return cmp.Or(r.Arm.Label, r.Arm.Name) }
+// Name is the label of the arm as readers see it, or its name without one.
+func (r ArmResult) Name() string { return cmp.Or(r.shown, r.Arm.Label, r.Arm.Name) }
 
 // Of is the arm's summary of a metric.
 func (r *ArmResult) Of(m *Metric) Summary { return r.summaries[m.index] }
@@ -147,6 +148,9 @@ func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
 			return nil, fmt.Errorf("analyse sweep %s: arm %s: %w", sw.Dir, arm.Name, err)
 		}
 		a.Arms = append(a.Arms, armResult(arm, states, sw.Manifest.StoppedAt(i)))
+		if shown := sw.Manifest.LabelOf(i); shown != arm.Label {
+			a.Arms[i].shown = shown
+		}
 	}
 	a.levels()
 	a.Best = bestArm(a.Arms, func(r ArmResult) bool { return !r.Arm.Control && r.Diverged == 0 })

@@ -60,6 +60,9 @@ func gridOf(m *sweepdir.Manifest) *grid {
 		}
 		var at [2]int
 		for k, value := range point {
+			if keys == nil {
+				value = m.Axes[k].Shown(value)
+			}
 			if at[k] = slices.Index(values[k], value); at[k] < 0 {
 				at[k] = len(values[k])
 				values[k] = append(values[k], value)

@@ -56,8 +56,9 @@ func ArmsOf(runs []*rundir.Run, title string) (*sweepdir.Sweep, error) {
 		s.Index = len(m.Runs)
 		m.Runs, sw.Runs = append(m.Runs, s.Entry), append(sw.Runs, s)
 	}
+	shown := shownValues(arms)
 	for i, arm := range arms {
-		name, label := nameArm(i, arm, all)
+		name, label := nameArm(i, arm, all, shown[i])
 		m.Arms = append(m.Arms, sweepdir.Arm{Name: name, Label: label, Set: arm.set})
 		m.Seeds = append(m.Seeds, arm.seeds...)
 		for k, at := range arm.runs {
@@ -107,7 +108,7 @@ func OtherProblems(differing []string) bool {
 
 // nameArm names an arm by the differing keys; where they are too many, by the name
 // of its first run, or by its number where other arms have that name.
-func nameArm(i int, arm runArm, all []RunInfo) (name, label string) {
+func nameArm(i int, arm runArm, all []RunInfo, shown []string) (name, label string) {
 	own := all[arm.runs[0]].Name
 	if len(arm.set) > mostNamedKeys {
 		for at, a := range all {
@@ -121,7 +122,7 @@ func nameArm(i int, arm runArm, all []RunInfo) (name, label string) {
 		return own, own
 	}
 	var names, labels []string
-	for _, o := range arm.set {
+	for k, o := range arm.set {
 		key := lastPart(o.Key)
 		if file, ok := strings.CutPrefix(o.Key, contentsKey); ok {
 			key = filepath.Base(file)
@@ -130,9 +131,25 @@ func nameArm(i int, arm runArm, all []RunInfo) (name, label string) {
 		if slices.ContainsFunc(arm.set, clashes) {
 			key = o.Key
 		}
-		names, labels = append(names, key+"="+o.Value), append(labels, key+" "+o.Value)
+		names, labels = append(names, key+"="+o.Value), append(labels, key+" "+shown[k])
 	}
 	return strings.Join(names, ","), strings.Join(labels, ", ")
+}
+
+// shownValues are the values of each arm's keys, numbers of one key in one notation. The arms set the
+// same keys.
+func shownValues(arms []runArm) [][]string {
+	out := make([][]string, len(arms))
+	for k := range arms[0].set {
+		var values []string
+		for _, arm := range arms {
+			values = append(values, arm.set[k].Value)
+		}
+		for i, s := range words.Alike(values) {
+			out[i] = append(out[i], s)
+		}
+	}
+	return out
 }
 
 // sortRuns returns the arms, the configuration of each run as YAML, and the keys

@@ -30,7 +30,7 @@ func printableSweep(sw *sweepdir.Sweep) *sweepdir.Sweep {
 	for i := range m.Axes {
 		x := &m.Axes[i]
 		printable(&x.Key, &x.Label, &x.Short)
-		x.Values = printableAll(x.Values)
+		x.Values, x.Written = printableAll(x.Values), printableAll(x.Written)
 	}
 	for i := range m.Arms {
 		a := &m.Arms[i]

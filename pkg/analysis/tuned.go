@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,13 +119,13 @@ func PointsOver(m *sweepdir.Manifest, key string) [][]int {
 
 // LabelWithout is the label of an arm without what an axis adds to it.
 func LabelWithout(m *sweepdir.Manifest, arm int, key string) string {
-	label := ArmResult{Arm: m.Arms[arm]}.Name()
+	label := cmp.Or(m.LabelOf(arm), m.Arms[arm].Name)
 	k := slices.IndexFunc(m.Axes, func(x sweepdir.Axis) bool { return x.Key == key })
 	if k < 0 || k >= len(m.Arms[arm].Point) {
 		return label
 	}
 	axis, value := m.Axes[k], m.Arms[arm].Point[k]
-	for _, part := range []string{axis.Label + " " + value, axis.Short + "=" + value} {
+	for _, part := range []string{axis.Label + " " + axis.Shown(value), axis.Short + "=" + value} {
 		for _, with := range []string{", " + part, part + ", ", "," + part, part + ","} {
 			if strings.HasSuffix(label, with) || strings.HasPrefix(label, with) {
 				return strings.Replace(label, with, "", 1)

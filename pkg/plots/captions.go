@@ -55,9 +55,27 @@ func heldOut(runs []*rundir.Run) string {
 
 func (v *view) severalSeeds() bool { return len(v.manifest().Seeds) > 1 }
 
-// meanOver is "Mean over n = 4 seeds", or "n = 2 to 4" if that differs by arm: the mean is that of the
-// runs with a result. Of an arm without any, a curve (not final) is the mean of all its runs.
+// meanOver is "Mean over n = 4 seeds", or "n = 2 to 4" if that differs by arm.
 func (v *view) meanOver(final bool) string {
+	return "Mean over n = " + textutil.Span(v.seedCounts(final)) + " seeds"
+}
+
+// meanAndInterval is [view.meanOver] with the interval, if it is drawn or written next to the data.
+func (v *view) meanAndInterval(final, written bool) string {
+	interval := " with its 95% interval (Student's t)"
+	switch counts := v.seedCounts(final); {
+	case slices.Min(counts) >= leastSeeds:
+	case slices.Max(counts) >= leastSeeds || written:
+		interval += fmt.Sprintf(", drawn from %d seeds on", leastSeeds)
+	default:
+		interval = fmt.Sprintf("; no interval is drawn below %d seeds", leastSeeds)
+	}
+	return v.meanOver(final) + interval
+}
+
+// seedCounts is the number of seeds of each arm that a mean is taken of: those of the runs with a
+// result. Of an arm without any, a curve (not final) is the mean of all its runs.
+func (v *view) seedCounts(final bool) []int {
 	var counts []int
 	for _, a := range v.arms {
 		n := a.Of(analysis.FinalMetric).N
@@ -71,7 +89,7 @@ func (v *view) meanOver(final bool) string {
 	if len(counts) == 0 {
 		counts = []int{len(v.manifest().Seeds)}
 	}
-	return "Mean over n = " + textutil.Span(counts) + " seeds"
+	return counts
 }
 
 // meanCaption describes what the thick and the thin lines are.
@@ -80,7 +98,7 @@ func (v *view) meanCaption(band bool) string {
 	case !v.severalSeeds():
 		return oneSeed
 	case band:
-		return v.meanOver(false) + " with its 95% interval (Student's t); thin lines: each seed."
+		return v.meanAndInterval(false, false) + "; thin lines: each seed."
 	}
 	return v.meanOver(false) + "; thin lines: each seed."
 }

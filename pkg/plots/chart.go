@@ -138,7 +138,7 @@ func (c chart) addPanels(fig *figure, v *view, all []armCurve, y yAxis) {
 		p.title, p.value = k.Name(), c.lastValue(k.curve)
 		for j, other := range all {
 			if j != i {
-				p.addLine(y.place(other.mean), otherStyle.line(thin))
+				p.addBehind(y.place(other.mean), otherStyle.line(thin))
 			}
 		}
 		p.addCurve("the arm named above the panel", k.curve, plainStyle, oneArm)

@@ -69,8 +69,12 @@ func newCurve(runs, averaged []*rundir.Run, q quantity, band *valueRange) curve 
 	return c
 }
 
+// leastSeeds is the smallest number of seeds whose interval is drawn: by Student's t, that of two is
+// more than six times as wide as the distance of the two, and hides them.
+const leastSeeds = 3
+
 // intervals bound the mean over several series at each point of m as tables and
-// verdicts do; there are none for a single series.
+// verdicts do; there are none for fewer than [leastSeeds].
 func intervals(all []analysis.Series, m analysis.Series, of valueRange) (lo, hi analysis.Series) {
 	for _, p := range m {
 		var values []float64
@@ -80,7 +84,7 @@ func intervals(all []analysis.Series, m analysis.Series, of valueRange) (lo, hi 
 			}
 		}
 		f := analysis.NewSummary(values, of.resolution, of.least, of.most)
-		if stats.IsFinite(f.Lo) && stats.IsFinite(f.Hi) {
+		if f.N >= leastSeeds && stats.IsFinite(f.Lo) && stats.IsFinite(f.Hi) {
 			lo = append(lo, analysis.Point{X: p.X, Y: f.Lo})
 			hi = append(hi, analysis.Point{X: p.X, Y: f.Hi})
 		}
@@ -147,7 +151,7 @@ func (p *panel) addCurve(name string, c curve, s style, o curveOptions) {
 	}
 	if len(c.seeds) > 1 || len(c.mean) == 0 {
 		for _, one := range c.seeds {
-			p.addLine(p.y.place(one), s.faint(o.seedOpacity))
+			p.addBehind(p.y.place(one), s.faint(o.seedOpacity))
 		}
 	}
 	mean := p.y.place(c.mean)

@@ -31,13 +31,13 @@ func (v *view) finalEstimate(a *analysis.ArmResult, place float64, s style) esti
 	}
 }
 
-// finalCaption describes what a point and an interval of the final reward are.
-func (v *view) finalCaption() []string {
+// finalCaption describes what a point and an interval of the final reward are, which is also written
+// next to the data if written is true.
+func (v *view) finalCaption(written bool) []string {
 	if !v.severalSeeds() {
 		return []string{oneSeed, v.finalPoint()}
 	}
-	mean := v.meanOver(true) + " with its 95% interval (Student's t); small circles: each seed."
-	return []string{mean, v.finalPoint()}
+	return []string{v.meanAndInterval(true, written) + "; small circles: each seed.", v.finalPoint()}
 }
 
 func (v *view) finalPoint() string {
@@ -82,7 +82,7 @@ func (p *panel) addOwnBase(base, from, to float64) {
 }
 
 func (p *panel) addErrorBar(e estimate) {
-	if !stats.IsFinite(e.lo) || !stats.IsFinite(e.hi) {
+	if len(stats.Finite(e.values)) < leastSeeds || !stats.IsFinite(e.lo) || !stats.IsFinite(e.hi) {
 		return
 	}
 	at := plotter.XYs{plotter.XY(p.point(e.place, e.mean))}

@@ -37,6 +37,8 @@ type panel struct {
 	legend []legendEntry
 	side   []sideText
 	y      yAxis // of curves
+	// From the back to the front: bands of intervals, lines of seeds, everything else.
+	bands, behind layer
 	// horizontal panels have their values along x and a row for each name.
 	horizontal bool
 }

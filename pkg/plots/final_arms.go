@@ -39,6 +39,6 @@ func finalByArm(v *view) *figure {
 	p.X.Min, p.X.Max = 0, 1
 	return v.fitRows(&figure{
 		title: "Final validation answer reward by arm", width: v.width(pageWidth),
-		rows: [][]*panel{{p}}, caption: v.finalCaption(),
+		rows: [][]*panel{{p}}, caption: v.finalCaption(true),
 	}, rowInches*0.85)
 }

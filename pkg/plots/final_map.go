@@ -8,6 +8,7 @@ import (
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/stats"
+	"grpo/pkg/sweepdir"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -53,8 +54,8 @@ func (v *view) finalMap(x, y int) *figure {
 		all = append(all, c)
 	}
 	p := newPanel(axisName(xAxis), axisName(yAxis))
-	setOrder(&p.X, xAxis.Values)
-	setOrder(&p.Y, yAxis.Values)
+	setOrder(&p.X, xAxis)
+	setOrder(&p.Y, yAxis)
 	p.Add(all)
 	fig := &figure{
 		title: "Final validation answer reward over " + axisName(xAxis) + " and " + axisName(yAxis),
@@ -75,13 +76,13 @@ func (v *view) finalMap(x, y int) *figure {
 }
 
 // setOrder gives an axis the values as ticks at 0, 1, 2, ...
-func setOrder(axis *plot.Axis, values []string) {
-	ticks := make(plot.ConstantTicks, len(values))
-	for i, s := range values {
-		ticks[i] = plot.Tick{Value: float64(i), Label: s}
+func setOrder(axis *plot.Axis, of sweepdir.Axis) {
+	ticks := make(plot.ConstantTicks, len(of.Values))
+	for i, s := range of.Values {
+		ticks[i] = plot.Tick{Value: float64(i), Label: of.Shown(s)}
 	}
 	axis.Tick.Marker, axis.Tick.Length, axis.LineStyle.Width = ticks, 0, 0
-	axis.Min, axis.Max = -0.5, float64(len(values))-0.5
+	axis.Min, axis.Max = -0.5, float64(len(of.Values))-0.5
 }
 
 // cell is a place of the map.

@@ -33,7 +33,7 @@ func axisName(a sweepdir.Axis) string { return cmp.Or(a.Label, a.Key) }
 // [view.linesOver].
 func (v *view) finalVsAxis(x, lines int) *figure {
 	axis := v.manifest().Axes[x]
-	pos := newPosition(axis.Values, axis.Log)
+	pos := newPosition(axis)
 	p := newPanel(axisName(axis)+pos.kind, rewardLabel(v.runs))
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = pos.lo, pos.hi, 0, 1
 	p.X.Tick.Marker = plot.ConstantTicks(pos.stagger(vg.Length(v.width(pageWidth)) * vg.Inch * 0.86))
@@ -79,7 +79,7 @@ func (v *view) finalVsAxis(x, lines int) *figure {
 	p.addEstimates(all, spread)
 	fig := &figure{
 		title: "Final validation answer reward against " + axisName(axis),
-		width: v.width(pageWidth), panelHeight: pageHeight, rows: [][]*panel{{p}}, caption: v.finalCaption(),
+		width: v.width(pageWidth), panelHeight: pageHeight, rows: [][]*panel{{p}}, caption: v.finalCaption(false),
 	}
 	if slices.ContainsFunc(all, func(e estimate) bool { return e.diverged }) {
 		fig.notes = []string{"No line leads to an arm of which a run diverged."}
@@ -109,7 +109,7 @@ func (v *view) linesOver(x, lines int) []finalLine {
 		return out
 	}
 	for _, value := range m.Axes[lines].Values {
-		line := finalLine{name: axisName(m.Axes[lines]) + " " + value}
+		line := finalLine{name: axisName(m.Axes[lines]) + " " + m.Axes[lines].Shown(value)}
 		for i, a := range m.Arms {
 			if a.Point[lines] == value {
 				line.arms = append(line.arms, i)
@@ -161,10 +161,11 @@ type position struct {
 // which bars and seeds still have room.
 const crowded = 0.5
 
-// newPosition places values by their logarithms where log asks for it or where
+// newPosition places values by their logarithms where the axis asks for it or where
 // their own distances would crowd them (2, 4, 8, 16), and evenly in their order
 // where logarithms crowd them too.
-func newPosition(values []string, log bool) position {
+func newPosition(axis sweepdir.Axis) position {
+	values := axis.Values
 	p := position{at: map[string]float64{}, gap: 1}
 	xs := make([]float64, len(values)) // in their order
 	for i := range xs {
@@ -178,7 +179,7 @@ func newPosition(values []string, log bool) position {
 		}
 		positive := slices.Min(numbers) > 0
 		switch {
-		case positive && (log || evenness(numbers) < crowded && evenness(logs) >= crowded):
+		case positive && (axis.Log || evenness(numbers) < crowded && evenness(logs) >= crowded):
 			xs, p.kind = logs, " (log scale)"
 		case evenness(numbers) >= crowded:
 			xs = numbers
@@ -192,7 +193,7 @@ func newPosition(values []string, log bool) position {
 	}
 	for i, s := range values {
 		p.at[s] = xs[i]
-		p.ticks = append(p.ticks, plot.Tick{Value: xs[i], Label: s})
+		p.ticks = append(p.ticks, plot.Tick{Value: xs[i], Label: axis.Shown(s)})
 	}
 	slices.SortFunc(p.ticks, func(a, b plot.Tick) int { return cmp.Compare(a.Value, b.Value) })
 	lo, hi, pad := slices.Min(xs), slices.Max(xs), 1.0

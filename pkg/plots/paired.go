@@ -62,7 +62,7 @@ func pairedDifference(v *view) *figure {
 	}
 	v.fitRows(fig, rowInches)
 	if v.severalSeeds() {
-		fig.caption = []string{v.meanOver(true) + " with its 95% interval (Student's t); filled: separable from 0 " +
+		fig.caption = []string{v.meanAndInterval(true, true) + "; filled: separable from 0 " +
 			"at the 5% level after Holm's adjustment; small circles: each seed."}
 	}
 	fig.caption = append(fig.caption, "1 point = 1% of "+heldOut(v.runs)+".")

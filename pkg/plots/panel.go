@@ -32,7 +32,20 @@ func newPanel(xLabel, yLabel string) *panel {
 	grid.Vertical.Width = 0
 	grid.Horizontal = draw.LineStyle{Color: pale, Width: vg.Points(0.7)}
 	p.Add(grid)
-	return &panel{Plot: p}
+	out := &panel{Plot: p}
+	p.Add(&out.bands, &out.behind)
+	return out
+}
+
+// layer is drawn where it was added to a plot, with what is put into it later: whatever the order of
+// the arms, no band hides a line and no seed hides a mean. The axes have their ranges from elsewhere.
+type layer []plot.Plotter
+
+// Plot implements [plot.Plotter].
+func (l *layer) Plot(c draw.Canvas, p *plot.Plot) {
+	for _, one := range *l {
+		one.Plot(c, p)
+	}
 }
 
 // stepLabel is the x label of curves over training.
@@ -88,7 +101,14 @@ func (p *panel) addLine(s analysis.Series, style draw.LineStyle) {
 	}
 }
 
-// addBand fills the area between lo and hi, if they have several points.
+// addBehind is [panel.addLine] for a line behind those of the means.
+func (p *panel) addBehind(s analysis.Series, style draw.LineStyle) {
+	if len(s) > 0 {
+		p.behind = append(p.behind, &plotter.Line{XYs: xys(s), LineStyle: style})
+	}
+}
+
+// addBand fills the area between lo and hi behind all lines, if they have several points.
 func (p *panel) addBand(lo, hi analysis.Series, s style) bool {
 	if len(lo) < 2 {
 		return false
@@ -97,7 +117,7 @@ func (p *panel) addBand(lo, hi analysis.Series, s style) bool {
 	for _, q := range slices.Backward(lo) {
 		outline = append(outline, q)
 	}
-	p.Add(&plotter.Polygon{XYs: []plotter.XYs{xys(outline)}, Color: alpha(s.color, bandOpacity)})
+	p.bands = append(p.bands, &plotter.Polygon{XYs: []plotter.XYs{xys(outline)}, Color: alpha(s.color, bandOpacity)})
 	return true
 }
 

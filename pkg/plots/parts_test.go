@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
 )
 
 // built builds a figure of a sweep.
@@ -49,6 +50,9 @@ func TestCaptionsSayWhatIsShown(t *testing.T) {
 		zeros[i].Norm = math.Pow(10, float64(-2*i))
 	}
 	wide := mustAnalyse(t, reporttest.DrawnSweep(2, axes, zeros...))
+	arms = reporttest.RateArms()
+	arms[1].Left = 2
+	mixed := mustAnalyse(t, reporttest.DrawnSweep(4, axes, arms...))
 	tests := []struct {
 		name  string
 		a     *analysis.Analysis
@@ -70,7 +74,11 @@ func TestCaptionsSayWhatIsShown(t *testing.T) {
 		{"one seed claims nothing", single, "validation_reward.png", []string{"One seed an arm: no interval."}, []string{"Mean", "95%"}, nil},
 		{"one seed claims nothing, final", single, "final_by_arm.png", []string{"One seed an arm: no interval."}, []string{"Mean", "95%"}, nil},
 		{"a wide range", wide, "grad_norm.png", []string{"Logarithmic axis."}, nil, nil},
-		{"two seeds have no band of a metric", wide, "entropy.png", []string{"Mean over n = 2 seeds; thin lines"}, []string{"95%"}, nil},
+		{"two seeds have no band", wide, "validation_reward.png", []string{"Mean over n = 2 seeds; no interval is drawn below 3 seeds; thin lines"}, []string{"95%"}, nil},
+		{"nor one of a metric", wide, "entropy.png", []string{"Mean over n = 2 seeds; no interval is drawn below 3 seeds; thin lines"}, []string{"95%"}, nil},
+		{"nor a bar", wide, "final_vs_lr.png", []string{"n = 2 seeds; no interval is drawn below 3 seeds"}, []string{"95%"}, nil},
+		{"but numbers", wide, "paired_difference.png", []string{"n = 2 seeds with its 95% interval (Student's t), drawn from 3 seeds on"}, nil, nil},
+		{"some arms have a band", mixed, "validation_reward.png", []string{"n = 2 to 4 seeds with its 95% interval (Student's t), drawn from 3 seeds on; thin lines"}, nil, nil},
 		{"a narrow range", single, "grad_norm.png", nil, []string{"Logarithmic"}, nil},
 		{"tokens", rates, "validation_reward_vs_tokens.png", []string{"95% interval (Student's t)"}, nil, []string{"dynamic sampling"}},
 	}
@@ -110,11 +118,12 @@ func TestCurveOfAnArm(t *testing.T) {
 		last  float64 // step of the mean
 		band  int
 	}{
-		{"all ended", of(whole.Run(1, false), whole.Run(2, false)), 2, 120, 13},
-		{"one still runs", of(whole.Run(1, false), whole.Run(2, false), whole.Run(3, true)), 3, 120, 13},
-		{"one has ended", of(whole.Run(1, false), whole.Run(3, true)), 2, 120, 0},
-		{"none has ended", of(whole.Run(1, true), whole.Run(3, true)), 2, 30, 4},
-		{"one stopped early", of(whole.Run(1, false), short.Run(2, false)), 2, 50, 6},
+		{"all ended", of(whole.Run(1, false), whole.Run(2, false), whole.Run(3, false)), 3, 120, 13},
+		{"two ended", of(whole.Run(1, false), whole.Run(2, false)), 2, 120, 0},
+		{"one still runs", of(whole.Run(1, false), whole.Run(2, false), whole.Run(3, false), whole.Run(4, true)), 4, 120, 13},
+		{"two have ended", of(whole.Run(1, false), whole.Run(2, false), whole.Run(3, true)), 3, 120, 0},
+		{"none has ended", of(whole.Run(1, true), whole.Run(2, true), whole.Run(3, true)), 3, 30, 4},
+		{"one stopped early", of(whole.Run(1, false), whole.Run(2, false), short.Run(3, false)), 3, 50, 6},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -135,7 +144,7 @@ func TestCurveOfAnArm(t *testing.T) {
 // The band around a mean is the interval that verdicts and tables have: at the
 // last step it is that of the final reward.
 func TestBandIsTheIntervalOfTheVerdict(t *testing.T) {
-	for _, seeds := range []int{2, 4} {
+	for _, seeds := range []int{3, 4} {
 		a := mustAnalyse(t, reporttest.DrawnSweep(seeds, nil, reporttest.DrawnArm{Name: "a", Final: 0.8}, reporttest.DrawnArm{Name: "b", Final: 0.99}))
 		v := newView(a)
 		c := chart{xMax: v.xMax, y: validationOf, band: shareOf(v.leastProblems())}
@@ -145,6 +154,39 @@ func TestBandIsTheIntervalOfTheVerdict(t *testing.T) {
 				t.Errorf("%d seeds: the band ends with [%v, %v], the interval is [%v, %v]", seeds, k.lo[last].Y, k.hi[last].Y, f.Lo, f.Hi)
 			}
 		}
+	}
+}
+
+// Whatever the order of the arms, no band lies over a line, and no seed over a mean.
+func TestBandsAreBehindAllLines(t *testing.T) {
+	a := mustAnalyse(t, reporttest.DrawnSweep(3, nil, reporttest.ManyArms(4)...))
+	p := built(t, a, rundir.ValidationPlot).rows[0][0]
+	if len(p.bands) != 4 || len(p.behind) != 12 {
+		t.Errorf("%d bands and %d lines of seeds behind the means, want 4 and 12", len(p.bands), len(p.behind))
+	}
+}
+
+// Two seeds have neither a band nor an error bar, in any figure, and the axis is that of the seeds.
+func TestNoIntervalOfTwoSeeds(t *testing.T) {
+	a := mustAnalyse(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(3)...))
+	for _, f := range newView(a).figures() {
+		if fig := newView(a).draw(f); fig != nil {
+			for _, p := range slices.Concat(fig.rows...) {
+				if len(p.bands) > 0 {
+					t.Errorf("%s has a band", f.file)
+				}
+			}
+		}
+	}
+	widest := 0.0
+	for _, c := range a.Comparisons {
+		if c.Metric == analysis.FinalMetric.Name {
+			widest = max(widest, 100*(c.Hi-c.Lo))
+		}
+	}
+	paired := built(t, a, "paired_difference.png").rows[0][0]
+	if width := paired.X.Max - paired.X.Min; width >= widest {
+		t.Errorf("the axis of the differences is %v points wide, an interval %v", width, widest)
 	}
 }
 
@@ -181,9 +223,10 @@ func TestBandStaysOnTheAxis(t *testing.T) {
 func TestCurveAgainstTokens(t *testing.T) {
 	run := reporttest.DrawnArm{Name: "a", Final: 0.8, Length: 10}.Run(1, false)
 	long := reporttest.DrawnArm{Name: "a", Final: 0.8, Length: 30}.Run(1, false)
-	c := arm{runs: []*rundir.Run{run, long}}.curveOf(tokensOf, validationOf, shareOf(1024))
+	c := arm{runs: []*rundir.Run{run, long, run}}.curveOf(tokensOf, validationOf, shareOf(1024))
 	// 256 completions a step of 10 or 30 tokens.
-	want := []float64{0, 51.2, 51.2, 25.6, 76.8}
+	mean := (2*25.6 + 76.8) / 3
+	want := []float64{0, mean, mean, 25.6, 76.8}
 	for i, got := range []float64{c.mean[0].X, c.mean[1].X, c.lo[1].X, c.seeds[0][1].X, c.seeds[1][1].X} {
 		if math.Abs(got-want[i]) > 1e-9 {
 			t.Errorf("thousand tokens %d: %v, want %v", i, got, want[i])
@@ -287,7 +330,7 @@ func TestPositionHasTheSweptValues(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := newPosition(tt.values, tt.log)
+			p := newPosition(sweepdir.Axis{Values: tt.values, Log: tt.log})
 			for i, tick := range p.ticks {
 				if tick.Label != tt.want[i] || math.Abs(tick.Value-tt.at[i]) > 1e-12 || p.at[tick.Label] != tick.Value {
 					t.Errorf("tick %d is %q at %v, want %q at %v", i, tick.Label, tick.Value, tt.want[i], tt.at[i])
@@ -309,7 +352,7 @@ func TestStagger(t *testing.T) {
 		for i, n := range numbers {
 			values[i] = strconv.Itoa(n)
 		}
-		p := newPosition(values, true)
+		p := newPosition(sweepdir.Axis{Values: values, Log: true})
 		width := vg.Points(400)
 		staggered := p.stagger(width)
 		var rows [2]vg.Length // right end of the last label of each line

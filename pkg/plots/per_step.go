@@ -42,28 +42,21 @@ func temperaturesDiffer(v *view) []string {
 func (f perStepFigure) draw(v *view) *figure {
 	c := chart{
 		title: f.title, xLabel: stepLabel(v.infos), yLabel: f.yLabel, xMax: v.xMax,
-		y: v.averaged(f.y), log: true, band: v.metricBand(),
+		y: v.averaged(f.y), log: true, band: metricRange,
 	}
 	fig := c.draw(v)
 	if fig == nil {
 		return nil
 	}
-	fig.caption = append([]string{v.meanCaption(c.band != nil), "Each point: " + v.batchPoint()}, fig.caption...)
+	fig.caption = append([]string{v.meanCaption(true), "Each point: " + v.batchPoint()}, fig.caption...)
 	if f.caption != nil {
 		fig.caption = append(fig.caption, f.caption(v)...)
 	}
 	return fig
 }
 
-// metricBand is the range of a metric, none of which is negative. Two seeds have
-// no band: theirs is wider than the axis at nearly every step, and would hide the
-// seeds.
-func (v *view) metricBand() *valueRange {
-	if len(v.manifest().Seeds) < 3 {
-		return nil
-	}
-	return &valueRange{most: math.Inf(1)}
-}
+// metricRange is the range of a metric, none of which is negative.
+var metricRange = &valueRange{most: math.Inf(1)}
 
 // mostPoints is the number of points from which a curve of one value a step is too
 // noisy to be read next to others.

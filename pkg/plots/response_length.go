@@ -3,7 +3,7 @@ package plots
 // responseLength is the length of right and of wrong completions.
 func responseLength(v *view) *figure {
 	c := chart{
-		xLabel: stepLabel(v.infos), yLabel: "completion length (tokens, mean)", xMax: v.xMax, band: v.metricBand(),
+		xLabel: stepLabel(v.infos), yLabel: "completion length (tokens, mean)", xMax: v.xMax, band: metricRange,
 	}
 	right, wrong := c, c
 	right.y = v.averaged(lengthRight)
@@ -15,7 +15,7 @@ func responseLength(v *view) *figure {
 	y := c.yAxis(append(rights, wrongs...)...)
 	fig := &figure{
 		title: "Completion length", width: v.width(wideWidth),
-		caption: []string{v.meanCaption(c.band != nil && !v.panels()), "Each point: " + v.batchPoint()},
+		caption: []string{v.meanCaption(!v.panels()), "Each point: " + v.batchPoint()},
 		notes:   []string{"A step without a right (or wrong) completion has no such length."},
 	}
 	if v.panels() {

@@ -49,7 +49,7 @@ func (v *view) leastProblems() int {
 // training) and the majority-answer baseline as horizontal lines; and the split of
 // unseen facts, with a majority answer of its own, where it was evaluated. One run is
 // drawn with the Wilson interval of each evaluation, several as a thin line for each
-// seed, a thick mean and its Student's t interval. Crosses mark where runs diverged.
+// seed, a thick mean and, from [leastSeeds] on, its Student's t interval. Crosses mark where runs diverged.
 // The caption names the statistic, the level and n.
 //
 // It is an error when no run has a validation.
@@ -165,8 +165,12 @@ func validationCaption(runs []*rundir.Run, infos []analysis.RunInfo) []string {
 		size += " (unseen facts: " + n + ")"
 	}
 	point := " Each point: share of " + size + " answered right"
-	mean := fmt.Sprintf("Mean over n = %d runs with its 95%% interval (Student's t);", len(runs))
-	out := []string{mean + " thin lines: each run." + point + "; in brackets: last value."}
+	interval := " with its 95% interval (Student's t)"
+	if len(runs) < leastSeeds {
+		interval = fmt.Sprintf("; no interval is drawn below %d runs", leastSeeds)
+	}
+	mean := fmt.Sprintf("Mean over n = %d runs%s; thin lines: each run.", len(runs), interval)
+	out := []string{mean + point + "; in brackets: last value."}
 	if len(runs) == 1 {
 		out = []string{infos[0].OneRun() + point +
 			", with its 95% Wilson interval over the problems, not over seeds; in brackets: last value."}

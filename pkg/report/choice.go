@@ -36,9 +36,9 @@ func (a *Report) BestValue(key string) (value, why string, err error) {
 	for _, r := range a.Arms {
 		switch {
 		case r.Diverged > 0:
-			diverged = append(diverged, r.Arm.Point[k])
+			diverged = append(diverged, m.Axes[k].Shown(r.Arm.Point[k]))
 		case r.Of(analysis.FinalMetric).N < len(r.Runs):
-			short = append(short, r.Arm.Point[k])
+			short = append(short, m.Axes[k].Shown(r.Arm.Point[k]))
 		}
 	}
 	if len(diverged) > 0 {

@@ -118,6 +118,9 @@ func (a *Report) settingsTable() *Table {
 			} else if value == "" {
 				value = "(empty)"
 			}
+			if x := slices.IndexFunc(m.Axes, func(x sweepdir.Axis) bool { return x.Key == key }); x >= 0 && x < len(m.Arms[k].Point) {
+				value = m.Axes[x].Shown(m.Arms[k].Point[x])
+			}
 			row.Cells = append(row.Cells, Cell{Text: value})
 		}
 		t.Rows = append(t.Rows, row)

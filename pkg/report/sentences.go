@@ -62,9 +62,9 @@ func (a *Report) sentence(f *analysis.Finding) string {
 	case analysis.StillRising:
 		return fmt.Sprintf("still rising (%s over the last quarter)", points(f))
 	case analysis.BestAtLargest:
-		return "the highest mean is at the largest rate with a result (" + values + "): a larger one may be better"
+		return "the highest mean is at the largest rate with a result (" + a.shownRate(f) + "): a larger one may be better"
 	case analysis.BestAtSmallest:
-		return "the highest mean is at the smallest rate with a result (" + values + "): a smaller one may be better"
+		return "the highest mean is at the smallest rate with a result (" + a.shownRate(f) + "): a smaller one may be better"
 	case analysis.TunedBest:
 		return a.tunedBest(f)
 	case analysis.Diverged:
@@ -150,8 +150,13 @@ func (a *Report) caveat(f *analysis.Finding) string {
 		return "Entropy is that of each arm's own sampling temperature (" + values +
 			") and is not comparable between arms"
 	case analysis.TunedArms:
+		axis := a.TunedOver()
+		var shown []string
+		for _, value := range f.Values {
+			shown = append(shown, axis.Shown(value))
+		}
 		s := fmt.Sprintf("Each arm is compared at its own best %s of %s, chosen by the final validation reward that "+
-			"is compared: the rewards flatter, every arm's alike", a.TunedOver().Label, listed(f.Values))
+			"is compared: the rewards flatter, every arm's alike", axis.Label, listed(shown))
 		if a.hasTest() {
 			s += ". The test rewards chose nothing"
 		}

@@ -36,7 +36,7 @@ func (a *Report) point(arm int) string {
 	tuned := func(x sweepdir.Axis) bool { return x.Key == a.Sweep.Manifest.BestOver }
 	i := slices.IndexFunc(a.Sweep.Manifest.Axes, tuned)
 	if p := a.Arms[arm].Arm.Point; i < len(p) {
-		return p[i]
+		return a.Sweep.Manifest.Axes[i].Shown(p[i])
 	}
 	return analysis.Absent
 }
@@ -201,7 +201,7 @@ func (a *Report) bestRate(f *analysis.Finding) string {
 	case "":
 		what += " of those that did not diverge"
 	}
-	s := fmt.Sprintf("learning rate %s has the %s, %s", f.Values[0], what, rewardOf(f))
+	s := fmt.Sprintf("learning rate %s has the %s, %s", a.shownRate(f), what, rewardOf(f))
 	for _, group := range []struct {
 		kind             analysis.Kind
 		before           string
@@ -214,9 +214,9 @@ func (a *Report) bestRate(f *analysis.Finding) string {
 		{analysis.RateCollapsed, "; ", " collapses", " collapse"},
 	} {
 		var rates []string
-		for _, p := range f.Parts {
-			if p.Kind == group.kind {
-				rates = append(rates, p.Values[0])
+		for i := range f.Parts {
+			if p := &f.Parts[i]; p.Kind == group.kind {
+				rates = append(rates, a.shownRate(p))
 			}
 		}
 		switch len(rates) {
@@ -236,16 +236,21 @@ var rateVerbs = map[analysis.Kind]string{
 	analysis.RateWorse: " is worse", analysis.RateCollapsed: " collapses",
 }
 
+// shownRate is the learning rate of the arm that a finding is about, as readers see it.
+func (a *Report) shownRate(f *analysis.Finding) string {
+	return a.RateAxis().Shown(a.Arms[f.Arms[0]].Arm.Point[0])
+}
+
 // rate is the line of a learning rate.
 func (a *Report) rate(f *analysis.Finding) string {
 	arm, verb := f.Arms[0], rateVerbs[f.Kind]
 	if f.Kind == analysis.RateCollapsed {
-		return f.Values[0] + verb + ": " + a.ending(arm)
+		return a.shownRate(f) + verb + ": " + a.ending(arm)
 	}
 	if f.Kind == analysis.RateBest && a.BestBadge == analysis.BadgeBest {
 		verb = " is best"
 	}
-	s := f.Values[0] + verb + ": " + analysis.Reward(*f.Numbers)
+	s := a.shownRate(f) + verb + ": " + analysis.Reward(*f.Numbers)
 	c := a.Find(f.Metric, a.Best, arm) // nil for the best
 	if steps := a.Arms[arm].Steps; steps > 0 && (f.Kind == analysis.RateBest || f.Kind == analysis.RateSlow) {
 		s += " after " + textutil.Count(steps, "step")

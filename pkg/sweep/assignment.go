@@ -134,7 +134,7 @@ func (p *AssignmentPlan) choose(rate, why string) error {
 			return fmt.Errorf("part %s: %w", part.Name, err)
 		}
 		p.Parts[i] = plan
-		part.Chosen = fmt.Sprintf("learning rate %s: %s", rate, why)
+		part.Chosen = fmt.Sprintf("learning rate %s: %s", p.shownRate(rate), why)
 		part.Set = []sweepdir.Override{{Key: RateKey, Value: rate}}
 	}
 	return nil
@@ -250,5 +250,10 @@ func (p *AssignmentPlan) tunedFor(m sweepdir.Manifest, rate string) string {
 		}
 	}
 	return fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s "+
-		"(grpo assignment --lr-per-arm takes each arm at its own best)", rate, whose)
+		"(grpo assignment --lr-per-arm takes each arm at its own best)", p.shownRate(rate), whose)
+}
+
+// shownRate is a learning rate as the first part, which sweeps it, shows it.
+func (p *AssignmentPlan) shownRate(rate string) string {
+	return p.Parts[0].Manifest.Axes[0].Shown(rate)
 }

@@ -73,7 +73,7 @@ func TestAssignment(t *testing.T) {
 	if p.waits() || p.Study.Hash != hash {
 		t.Errorf("after the choice: waits %v, hash %s, was %s", p.waits(), p.Study.Hash, hash)
 	}
-	if c := p.Study.Parts[2].Chosen; c != "learning rate 0.0003: the best" || p.Study.Parts[0].Chosen != "" {
+	if c := p.Study.Parts[2].Chosen; c != "learning rate 3e-4: the best" || p.Study.Parts[0].Chosen != "" {
 		t.Errorf("chosen %q and %q", p.Study.Parts[0].Chosen, c)
 	}
 	for _, plan := range p.Parts[1:] {
@@ -82,7 +82,7 @@ func TestAssignment(t *testing.T) {
 				t.Errorf("%s: run %d at %v, %v", plan.Manifest.Name, e.Index, cfg.Train.LearningRate, err)
 			}
 		}
-		if note := plan.Manifest.Notes[len(plan.Manifest.Notes)-1]; !strings.Contains(note, "0.0003, was chosen by validation reward in part lr, with the arm") {
+		if note := plan.Manifest.Notes[len(plan.Manifest.Notes)-1]; !strings.Contains(note, "3e-4, was chosen by validation reward in part lr, with the arm") {
 			t.Errorf("%s: note %q", plan.Manifest.Name, note)
 		}
 	}

@@ -99,6 +99,11 @@ func axis(a AxisRequest) (sweepdir.Axis, error) {
 		}
 		out.Values = append(out.Values, v)
 	}
+	if k.Kind == reflect.Float64 && slices.Equal(values, a.Values) && !slices.Equal(values, out.Values) {
+		for _, text := range values {
+			out.Written = append(out.Written, strings.TrimSpace(text))
+		}
+	}
 	out.Log = isLog(k, out.Values)
 	return out, nil
 }

@@ -56,7 +56,7 @@ func TestNewPlan(t *testing.T) {
 	if m.Command != "sweep" || m.Name != "lr" || m.Title != "Learning rate" || !strings.HasSuffix(m.Question, "?") || m.Reference != "" {
 		t.Errorf("heads %q %q %q %q %q", m.Command, m.Name, m.Title, m.Question, m.Reference)
 	}
-	if want := []sweepdir.Axis{{Key: "train.learning_rate", Label: "learning rate", Short: "lr", Values: []string{"1e-5", "3e-5", "0.0001"}, Log: true}}; !reflect.DeepEqual(m.Axes, want) {
+	if want := []sweepdir.Axis{{Key: "train.learning_rate", Label: "learning rate", Short: "lr", Values: []string{"1e-5", "3e-5", "0.0001"}, Written: []string{"1e-5", "3e-5", "1e-4"}, Log: true}}; !reflect.DeepEqual(m.Axes, want) {
 		t.Errorf("axes %+v", m.Axes)
 	}
 	if want := (sweepdir.Arm{Name: "lr=3e-5", Label: "learning rate 3e-5", Set: []sweepdir.Override{{Key: "train.learning_rate", Value: "3e-5"}}, Point: []string{"3e-5"}}); !reflect.DeepEqual(m.Arms[1], want) {

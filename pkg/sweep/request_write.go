@@ -39,6 +39,9 @@ func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 			for _, v := range a.Values {
 				values.Content = append(values.Content, valueNode(k, v))
 			}
+			for i, v := range a.Written { // numbers
+				values.Content[i] = plain(v)
+			}
 		}
 		f.Axes = append(f.Axes, axisForm{yamldoc.Line(a.Key), yamldoc.Line(a.Label), values})
 	}

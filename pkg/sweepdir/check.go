@@ -82,6 +82,9 @@ func (m Manifest) checkArms() error {
 		if axes[a.Key] {
 			return fmt.Errorf("axes[%d]: key %q again", i, a.Key)
 		}
+		if n := len(a.Written); n != 0 && n != len(a.Values) {
+			return fmt.Errorf("axes[%d]: %d values are written as %d", i, len(a.Values), n)
+		}
 		axes[a.Key] = true
 	}
 	if m.BestOver != "" && !axes[m.BestOver] {

@@ -41,6 +41,9 @@ type Axis struct {
 	Label  string   `json:"label"` // "learning rate": for axes and tables
 	Short  string   `json:"short"` // "lr": for arm names and folders
 	Values []string `json:"values"`
+	// Written has the values as the user typed them, for axes and tables ([Axis.Shown]); empty if
+	// they are the same, or were not typed one by one.
+	Written []string `json:"written,omitempty"`
 	// Log asks for a logarithmic scale: the values are positive and span a factor of 10 or more.
 	Log bool `json:"log"`
 }
