@@ -185,8 +185,5 @@ func (r *studyReports) finish(s *State, f *sweepFlags, dir string) error {
 	}
 	checks := f.gate.Study(study)
 	what := studyOutput{dir, append(r.files, study.Files...), study.Results, checks}
-	if !f.out.quiet && !f.out.json {
-		wrote(s, study.Files...) // the files of the parts are in their own folders
-	}
-	return errors.Join(showStudy(s, f.out.json, study, what), report.Failed(checks))
+	return errors.Join(showStudy(s, f.out.json, study, what, dir), report.Failed(checks))
 }

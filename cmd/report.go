@@ -129,7 +129,7 @@ func runReport(_ context.Context, s *State, o *reportOptions) error {
 			files = append(files, paths...)
 		}
 		wrote(s, append(files, r.Files...)...)
-		return o.gate.showStudy(s, o.json, r)
+		return o.gate.showStudy(s, o.json, r, o.out)
 	case rundir.KindSweep:
 		sw, err := sweepdir.Open(o.dirs[0])
 		if err != nil {
@@ -242,7 +242,7 @@ func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 	wrote(s, append(paths, exported...)...)
 	results := a.Results()
 	results.Checks = o.gate.Sweep("", a)
-	return errors.Join(showSweep(s, o.json, a, results), report.Failed(results.Checks))
+	return errors.Join(showSweep(s, o.json, a, results, o.out), report.Failed(results.Checks))
 }
 
 // runsOf are the runs of a sweep that have a readable folder.
@@ -256,25 +256,25 @@ func runsOf(sw *sweepdir.Sweep) []*rundir.Run {
 	return out
 }
 
-// showSweep prints the summary of a sweep, or what as JSON.
-func showSweep(s *State, json bool, a *report.Report, what any) error {
+// showSweep prints the summary of a sweep whose report is in dir, or what as JSON.
+func showSweep(s *State, json bool, a *report.Report, what any, dir string) error {
 	if json {
 		return printJSON(s.Out, what)
 	}
-	return report.WriteSweepSummary(s.Out, a)
+	return report.WriteSweepSummary(s.Out, a, dir)
 }
 
-// showStudy prints the summary of a study, or what as JSON.
-func showStudy(s *State, json bool, r *report.StudyReport, what any) error {
+// showStudy prints the summary of a study whose report is in dir, or what as JSON.
+func showStudy(s *State, json bool, r *report.StudyReport, what any, dir string) error {
 	if json {
 		return printJSON(s.Out, what)
 	}
-	return report.WriteStudySummary(s.Out, r.Study, r.Parts)
+	return report.WriteStudySummary(s.Out, r.Study, r.Parts, dir)
 }
 
 // showStudy is the summary of a study whose report was written again, with its checks.
-func (g *gateFlags) showStudy(s *State, json bool, r *report.StudyReport) error {
+func (g *gateFlags) showStudy(s *State, json bool, r *report.StudyReport, dir string) error {
 	results := r.Results
 	results.Checks = g.Study(r)
-	return errors.Join(showStudy(s, json, r, results), report.Failed(results.Checks))
+	return errors.Join(showStudy(s, json, r, results, dir), report.Failed(results.Checks))
 }

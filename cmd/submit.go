@@ -216,7 +216,7 @@ func submitAssignment(
 		if err != nil {
 			return err
 		}
-		return errors.Join(noResults(dir), o.gate.showStudy(s, o.out.json, r))
+		return errors.Join(noResults(dir), o.gate.showStudy(s, o.out.json, r, dir))
 	case !o.launcher.wait:
 		return v.print(s, o.out.json)
 	}

@@ -296,10 +296,7 @@ func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
 	}
 	checks := o.gate.Sweep("", analysis)
 	what := sweepOutput{dir, files, analysis, checks}
-	if !o.out.quiet && !o.out.json {
-		wrote(s, files...)
-	}
-	return errors.Join(err, showSweep(s, o.out.json, analysis, what), report.Failed(checks))
+	return errors.Join(err, showSweep(s, o.out.json, analysis, what, dir), report.Failed(checks))
 }
 
 // prepareSweep writes the sweep's folder without its runs and prints how to train

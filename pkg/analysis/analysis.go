@@ -46,6 +46,18 @@ func NewSummary(values []float64, resolution, least, most float64) Summary {
 	return *summaryOf(values, stats.StudentT(values, resolution).Clip(least, most))
 }
 
+// MeanWhere is the mean over the seeds in which other has a finite value.
+func (s Summary) MeanWhere(other []float64) float64 {
+	var x []float64
+	for i, v := range other {
+		if stats.IsFinite(v) {
+			x = append(x, s.Values[i])
+		}
+	}
+	mean, _, _ := stats.MeanSD(x)
+	return mean
+}
+
 func summaryOf(values []float64, e stats.Estimate) *Summary {
 	return &Summary{Values: values, N: e.N, Mean: e.Mean, SD: e.SD, Lo: e.Lo, Hi: e.Hi}
 }

@@ -2,8 +2,6 @@ package analysis
 
 import (
 	"math"
-
-	"grpo/pkg/stats"
 )
 
 // Patterns in the metrics of an arm explain its reward or overrule it. Each is a
@@ -62,15 +60,9 @@ func (r *ArmResult) hacked() bool {
 }
 
 // gains are the changes of the reward over training, seed by seed.
-func (r *ArmResult) gains() []float64 {
-	values, _ := sampledGain.of(r)
-	return values
-}
+func (r *ArmResult) gains() []float64 { return r.gain().Values }
 
-func (r *ArmResult) gain() stats.Estimate {
-	_, gain := sampledGain.of(r)
-	return gain
-}
+func (r *ArmResult) gain() Summary { return sampledGain.of(r).Total }
 
 // BelowBase: training lost more than the seeds explain. One seed can't show that.
 func (r *ArmResult) BelowBase() bool { return r.gain().Hi < 0 }
@@ -95,7 +87,7 @@ func (a *Analysis) controlFinding(arm int) Finding {
 	}
 	if g := r.gain(); g.Lo > 0 {
 		f := a.armFinding(ControlGained, arm, FinalMetric)
-		f.Numbers = summaryOf(r.gains(), g)
+		f.Numbers = &g
 		return f
 	}
 	return a.armFinding(ControlStayed, arm, FinalMetric)

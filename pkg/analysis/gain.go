@@ -56,20 +56,59 @@ func gain(decoding string, part func(Gain) float64) reader {
 func byFormat(g Gain) float64  { return g.Format }
 func byAnswers(g Gain) float64 { return g.Answers }
 
-// gainMetrics are the answer reward before and after training, and the parts of the gain.
-type gainMetrics struct{ before, after, format, answers *Metric }
+// ArmGain is the change of an arm's answer reward over training, with its parts.
+type ArmGain struct {
+	Decoding                   string
+	Total, ByFormat, ByAnswers Summary
+	// Before and after training: the share of formatted completions, and that of right ones among
+	// these. They are of the seeds of Total: a run that has not ended has one before training only.
+	Formatted, Right [2]float64
+}
+
+// gainMetrics are the answer reward and the share of formatted completions before and after
+// training, and the parts of the gain.
+type gainMetrics struct {
+	decoding        string
+	answer, form    [2]*Metric
+	format, answers *Metric
+}
 
 var (
-	sampledGain = gainMetrics{InitialMetric, FinalMetric, GainByFormatMetric, GainByAnswersMetric}
-	greedyGain  = gainMetrics{
-		InitialGreedyMetric, GreedyMetric, GreedyGainByFormatMetric, GreedyGainByAnswersMetric,
+	sampledGain = gainMetrics{
+		rundir.DecodingSampled, [2]*Metric{InitialMetric, FinalMetric}, [2]*Metric{InitialFormatMetric, FormatMetric},
+		GainByFormatMetric, GainByAnswersMetric,
+	}
+	greedyGain = gainMetrics{
+		rundir.DecodingGreedy, [2]*Metric{InitialGreedyMetric, GreedyMetric},
+		[2]*Metric{InitialGreedyFormatMetric, GreedyFormatMetric},
+		GreedyGainByFormatMetric, GreedyGainByAnswersMetric,
 	}
 )
 
-// of is the change of the answer reward over training, seed by seed.
-func (m gainMetrics) of(r *ArmResult) ([]float64, stats.Estimate) {
-	values := stats.Differences(r.Of(m.after).Values, r.Of(m.before).Values)
-	return values, stats.StudentT(values, m.after.resolution(r)).Clip(-1, 1)
+// Gains are those of sampled and of greedy decoding.
+func (r *ArmResult) Gains() []ArmGain { return []ArmGain{sampledGain.of(r), greedyGain.of(r)} }
+
+// GainIn is the gain of the arm in the final reward or in that of greedy decoding, by its metric.
+func (r *ArmResult) GainIn(metric string) ArmGain {
+	if metric == GreedyMetric.Name {
+		return greedyGain.of(r)
+	}
+	return sampledGain.of(r)
+}
+
+func (m gainMetrics) of(r *ArmResult) ArmGain {
+	before, after := m.answer[0], m.answer[1]
+	values := stats.Differences(r.Of(after).Values, r.Of(before).Values)
+	g := ArmGain{
+		Decoding: m.decoding, Total: *summaryOf(values, stats.StudentT(values, after.resolution(r)).Clip(-1, 1)),
+		ByFormat: r.Of(m.format), ByAnswers: r.Of(m.answers),
+	}
+	for i := range m.form {
+		g.Formatted[i] = r.Of(m.form[i]).MeanWhere(values)
+		// All seeds have the same number of problems: the quotient of means is the share over all.
+		g.Right[i] = r.Of(m.answer[i]).MeanWhere(values) / g.Formatted[i]
+	}
+	return g
 }
 
 // gainFindings are the arms that improved, with the sources of their gain. Controls and
@@ -93,11 +132,11 @@ func (a *Analysis) gainFindings() []Finding {
 // gainSources is an arm's gain, if the seeds don't explain it. One seed can't show that;
 // its gain is reported as it is.
 func (a *Analysis) gainSources(arm int, m gainMetrics) (Finding, bool) {
-	values, total := m.of(&a.Arms[arm])
+	total := m.of(&a.Arms[arm]).Total
 	if !(total.Mean > 0) || total.Lo <= 0 {
 		return Finding{}, false
 	}
-	f := Finding{Kind: GainSources, Arms: []int{arm}, Metric: m.after.Name, Numbers: summaryOf(values, total)}
+	f := Finding{Kind: GainSources, Arms: []int{arm}, Metric: m.answer[1].Name, Numbers: &total}
 	if a.Arms[arm].Of(m.format).N == 0 {
 		return f, true
 	}

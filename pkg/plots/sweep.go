@@ -110,6 +110,9 @@ func WriteDrawings(dir string, all []Drawing) ([]string, error) {
 	return paths, nil
 }
 
+// PairedFile is the file of the figure of differences.
+const PairedFile = "paired_difference.png"
+
 // sweepFigure is a figure that a sweep may have. build returns nil where there is
 // nothing to draw.
 type sweepFigure struct {
@@ -122,7 +125,7 @@ func (v *view) figures() []sweepFigure {
 	all := []sweepFigure{
 		{rundir.ValidationPlot, true, validationReward},
 		v.finalFigure(),
-		{"paired_difference.png", true, pairedDifference},
+		{PairedFile, true, pairedDifference},
 		{"validation_reward_vs_tokens.png", false, validationVsTokens},
 		{"validation_reward_vs_time.png", false, validationVsTime},
 		{"reward_train_vs_validation.png", false, trainVsValidation},

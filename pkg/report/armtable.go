@@ -93,8 +93,32 @@ var armColumns = []armColumn{
 	}),
 }
 
-// terminalColumns fit a terminal.
+// gainColumn is a mean of the gain of sampled decoding, in points.
+func gainColumn(head string, part func(analysis.ArmGain) analysis.Summary) armColumn {
+	return armColumn{Column{Head: head}, func(r *analysis.ArmResult) string {
+		s := part(r.GainIn(analysis.FinalMetric.Name))
+		if s.N == 0 {
+			return analysis.Absent
+		}
+		return analysis.FormatOf(analysis.FinalMetric, 0).Bare(s.Mean)
+	}}
+}
+
+// terminalColumns are those of the summary on a terminal.
 var terminalColumns = []armColumn{
+	armName,
+	metricColumn("final\n[95% interval]", analysis.FinalMetric, interval),
+	gainColumn("gain\n(points)", func(g analysis.ArmGain) analysis.Summary { return g.Total }),
+	gainColumn("by\nformat", func(g analysis.ArmGain) analysis.Summary { return g.ByFormat }),
+	gainColumn("by\nanswers", func(g analysis.ArmGain) analysis.Summary { return g.ByAnswers }),
+	metricColumn("greedy", analysis.GreedyMetric, mean(3)),
+	metricColumn("test", analysis.TestMetric, mean(3)),
+	pairColumn("correct/\nerror", analysis.CorrectMetric, analysis.ErrorMetric, 1),
+	armStatus,
+}
+
+// latexColumns fit a page of a paper.
+var latexColumns = []armColumn{
 	armName,
 	metricColumn("final\n[95% interval]", analysis.FinalMetric, interval),
 	metricColumn("best", analysis.BestMetric, mean(3)),

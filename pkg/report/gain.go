@@ -5,43 +5,76 @@ import (
 
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // gainSources is a gain with its parts: "rose by 60.2 points [...], of which 12.0 points
 // [...] by format (formatted 70.1%, then 98.2%) and ... by answers (right among these
 // 20.0%, then 85.1%)".
 func (a *Report) gainSources(f *analysis.Finding) string {
-	before, after, format, formatAfter := analysis.InitialMetric, analysis.FinalMetric,
-		analysis.InitialFormatMetric, analysis.FormatMetric
 	s := a.arm(f) + " rose by " + points(f)
 	if f.Metric == analysis.GreedyMetric.Name {
 		s = "greedy decoding rose by " + points(f)
-		before, after, format, formatAfter = analysis.InitialGreedyMetric, analysis.GreedyMetric,
-			analysis.InitialGreedyFormatMetric, analysis.GreedyFormatMetric
 	}
 	if len(f.Parts) == 0 || f.Parts[0].Kind == analysis.GainSources {
 		s += ", which can't be split into format and answers: no completion was formatted before training"
 	}
-	// The shares are of the seeds of the gain: a run that has not ended has one before training only.
-	mean := func(m *analysis.Metric) float64 { return a.meanOf(m, f, f.Arms[0]) }
+	g := a.Arms[f.Arms[0]].GainIn(f.Metric)
 	for i := range f.Parts {
 		p := &f.Parts[i]
 		switch p.Kind {
 		case analysis.GainByFormat:
 			s += fmt.Sprintf(", %s (formatted %s, then %s)",
-				a.sentence(p), analysis.Percent(mean(format)), analysis.Percent(mean(formatAfter)))
+				a.sentence(p), analysis.Percent(g.Formatted[0]), analysis.Percent(g.Formatted[1]))
 		case analysis.GainByAnswers:
-			// All seeds have the same number of problems: the quotient of means is the share over all.
-			of := func(answers, format *analysis.Metric) string {
-				return analysis.Percent(mean(answers) / mean(format))
-			}
-			s += fmt.Sprintf(" and %s (right among the formatted %s, then %s)", a.sentence(p),
-				of(before, format), of(after, formatAfter))
+			s += fmt.Sprintf(" and %s (right among the formatted %s, then %s)",
+				a.sentence(p), analysis.Percent(g.Right[0]), analysis.Percent(g.Right[1]))
 		default:
 			s += "; " + a.sentence(p)
 		}
 	}
 	return s
+}
+
+// gainsTable has the gain of each arm over its base level, with its parts.
+func (a *Report) gainsTable() Table {
+	t := Table{Label: "Gain over the base level", Columns: []Column{
+		{Head: "arm", Text: true, Wrap: "middle"}, {Head: "gain [95%]"}, {Head: "by format [95%]"}, {Head: "by answers [95%]"},
+		{Head: "formatted before, after"}, {Head: "right of formatted before, after"}, {Head: "decoding", Text: true}, {Head: "seeds"},
+	}, Notes: []string{
+		"Gain: the change of the validation answer reward over training, in points (1 point = 1%), and its parts by format and by " +
+			"answers; means over the finished seeds, with 95% intervals by Student's t.",
+	}}
+	change := func(s analysis.Summary) Cell {
+		if s.N == 0 {
+			return Cell{Text: analysis.Absent}
+		}
+		return Cell{Text: pointsOf(s)}
+	}
+	shares := func(s [2]float64) Cell {
+		if !stats.IsFinite(s[0]) {
+			return Cell{Text: analysis.Absent}
+		}
+		return Cell{Text: analysis.Percent(s[0]) + ", " + analysis.Percent(s[1])}
+	}
+	for i := range a.Arms {
+		for _, g := range a.Arms[i].Gains() {
+			if g.Total.N == 0 {
+				continue
+			}
+			t.Rows = append(t.Rows, Row{Cells: []Cell{
+				{Text: a.Arms[i].Name(), Sort: fmt.Sprint(i)}, change(g.Total), change(g.ByFormat), change(g.ByAnswers),
+				shares(g.Formatted), shares(g.Right), {Text: g.Decoding}, {Text: fmt.Sprint(g.Total.N)},
+			}})
+		}
+	}
+	return t
+}
+
+// pointsOf is a summary of differences in points: "4.1 [1.2, 7.0]".
+func pointsOf(s analysis.Summary) string {
+	n := analysis.FormatOf(analysis.FinalMetric, 0)
+	return n.Bare(s.Mean) + n.Interval(s.Lo, s.Hi)
 }
 
 // gainTable has the parts of a run's gain on each set.

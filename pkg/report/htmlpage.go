@@ -54,8 +54,8 @@ type htmlSweep struct {
 	Question, Headline      string
 	Up                      bool // it is a part of the study in the folder above
 	Lines, Caveats, Missing []string
-	Main, Other             []htmlFigure
-	Arms, Runs, Sets        *Table
+	Main, Paired, Other     []htmlFigure // about the question; the differences; how the runs trained
+	Arms, Gains, Runs, Sets *Table
 	Comparisons, Others     *Table // differences in the final reward and in other metrics
 	Examples                *htmlExamples
 }
@@ -124,8 +124,8 @@ type htmlMadePart struct {
 type htmlBase struct{ Heading, Text string }
 
 // WriteHTML writes the report of a sweep to path in one atomic move: the
-// verdict first, then the figures, the tables, and last the command and the
-// configuration. figures are those of the sweep. The page needs nothing
+// headline first, then the figures, the tables, what else was found, folded, and last the
+// command and the configuration. figures are those of the sweep. The page needs nothing
 // outside itself; it links to the PNG files next to it and, if it is in the
 // sweep's folder, to the folders of the runs.
 func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
@@ -182,22 +182,27 @@ func integrity(text []byte) string {
 func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) *htmlSweep {
 	s := &htmlSweep{
 		Question: a.Verdict.Question, Headline: a.Verdict.Headline,
-		Lines: a.Verdict.Lines, Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
+		Lines: a.otherLines(), Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
 	}
+	gains := a.gainsTable()
 	arms, all, finals, others := a.armsTable(), a.runsTable(folder, runs), a.comparisonsTable(true), a.comparisonsTable(false)
 	others.Label += " in other metrics"
 	sets := a.setsTable()
 	s.Sets = &sets
-	s.Arms, s.Runs, s.Comparisons, s.Others = &arms, &all, &finals, &others
+	s.Arms, s.Gains, s.Runs, s.Comparisons, s.Others = &arms, &gains, &all, &finals, &others
 	for _, d := range figures {
 		f := newHTMLFigure(d, folder)
-		if d.Main {
+		switch {
+		case d.File == plots.PairedFile:
+			s.Paired = append(s.Paired, f)
+		case d.Main:
 			s.Main = append(s.Main, f)
-		} else {
+		default:
 			s.Other = append(s.Other, f)
 		}
 	}
 	pairUp(s.Main)
+	pairUp(s.Paired)
 	pairUp(s.Other)
 	return s
 }

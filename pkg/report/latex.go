@@ -27,7 +27,7 @@ func latexFile(tables ...Table) []byte {
 // latexTables are the tables of results.tex. Their captions, of which the labels are made, name the
 // sweep, or its part of a study, so that a paper can have several.
 func (a *Report) latexTables(name string) []Table {
-	arms := armTable(terminalColumns, a.Arms)
+	arms := armTable(latexColumns, a.Arms)
 	arms.Label, arms.Notes = "Results by arm", a.tableNotes()
 	out := []Table{arms}
 	sets := a.setsTable()

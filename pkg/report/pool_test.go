@@ -89,7 +89,7 @@ func TestArmsOfUntrustedConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := WriteSweepSummary(&b, mustReport(t, sw)); err != nil {
+	if err := WriteSweepSummary(&b, mustReport(t, sw), "all"); err != nil {
 		t.Fatal(err)
 	}
 	if text := b.String() + strings.Join(sw.Manifest.Varied, ""); strings.Contains(text, "\x1b") || !strings.Contains(text, "[2Jkey") {

@@ -66,6 +66,18 @@ func New(a *analysis.Analysis) *Report {
 	return r
 }
 
+// otherLines are the lines of the verdict without the gains, which the table of gains has.
+func (a *Report) otherLines() []string {
+	lines := slices.Clone(a.Verdict.Lines)
+	for i := range a.Findings {
+		if f := &a.Findings[i]; f.Kind == analysis.GainSources {
+			gain := asSentence(a.sentence(f))
+			lines = slices.DeleteFunc(lines, func(line string) bool { return line == gain })
+		}
+	}
+	return lines
+}
+
 // text is the sentence of a comparison, without its full stop.
 func (a *Report) text(c *analysis.Comparison) string {
 	f := a.FindingOf(c)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"grpo/pkg/analysis"
+	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
@@ -208,8 +209,8 @@ func (a *Report) resultsRow(r *analysis.ArmResult, sets []string) []string {
 	return row
 }
 
-// Markdown is results.md: question, verdict, the table of arms, the comparisons
-// of the final reward, and what the numbers are. Like the other tables it does
+// Markdown is results.md: question, headline, the main figures, the table of arms, and then
+// everything else that was found. Like the other tables it does
 // not say when, where or by which command line it was made; report.html does.
 func (a *Report) Markdown() string {
 	var b strings.Builder
@@ -218,35 +219,46 @@ func (a *Report) Markdown() string {
 	if q := a.Verdict.Question; q != "" {
 		fmt.Fprintf(&b, "%s\n\n", escapeMarkdown(q))
 	}
-	a.markdownBody(&b, "##")
+	a.markdownBody(&b, "##", "")
 	return b.String()
 }
 
-// markdownBody is results.md below the question, with headings of the given level.
-func (a *Report) markdownBody(b *strings.Builder, level string) {
+// markdownBody is results.md below the question, with headings of the given level; the figures are in
+// folder.
+func (a *Report) markdownBody(b *strings.Builder, level, folder string) {
 	fmt.Fprintf(b, "**%s**\n", escapeMarkdown(a.Verdict.Headline))
-	markdownList(b, "", a.Verdict.Lines)
-	markdownList(b, level+" What is missing", a.Verdict.Missing)
-	markdownList(b, level+" What this does not say", a.Verdict.Caveats)
-	arms, differences := a.armsTable(), a.comparisonsTable(true)
+	figures := plots.MainFiles(a.Analysis)
+	image := func(f string) { fmt.Fprintf(b, "\n![%s](%s)\n", f, link(folder, f)) }
+	for _, f := range figures {
+		if f != plots.PairedFile {
+			image(f)
+		}
+	}
+	arms, gains, differences := a.armsTable(), a.gainsTable(), a.comparisonsTable(true)
 	fmt.Fprintf(b, "\n%s Arms\n\n%s", level, arms.Markdown())
+	if len(gains.Rows) > 0 {
+		fmt.Fprintf(b, "\n%s %s\n\n%s", level, gains.Label, gains.Markdown())
+	}
+	markdownList(b, level+" What is missing", a.Verdict.Missing)
+	markdownList(b, level+" Findings", a.otherLines())
+	markdownList(b, level+" What this does not say", a.Verdict.Caveats)
 	if sets := a.setsTable(); len(sets.Rows) > 0 {
 		fmt.Fprintf(b, "\n%s Sets of problems\n\n%s", level, sets.Markdown())
 	}
 	if len(differences.Rows) > 0 {
 		fmt.Fprintf(b, "\n%s Differences in the final validation reward\n\n%s", level, differences.Markdown())
+		if slices.Contains(figures, plots.PairedFile) {
+			image(plots.PairedFile)
+		}
 	}
 }
 
-// markdownList is a list below a heading, which may be empty.
+// markdownList is a list below a heading.
 func markdownList(b *strings.Builder, head string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
-	b.WriteString("\n")
-	if head != "" {
-		fmt.Fprintf(b, "%s\n\n", head)
-	}
+	fmt.Fprintf(b, "\n%s\n\n", head)
 	for _, line := range lines {
 		fmt.Fprintf(b, "- %s\n", escapeMarkdown(line))
 	}

@@ -372,20 +372,7 @@ func (a *Report) difference(f *analysis.Finding) string {
 
 // metricMean is the arm's mean over the seeds of a difference.
 func (a *Report) metricMean(f *analysis.Finding, arm int) float64 {
-	return a.meanOf(analysis.MetricOf(f.Metric), f, arm)
-}
-
-// meanOf is the arm's mean of a metric over the seeds of a difference.
-func (a *Report) meanOf(m *analysis.Metric, f *analysis.Finding, arm int) float64 {
-	values := a.Arms[arm].Of(m).Values
-	var x []float64
-	for i, d := range f.Numbers.Values {
-		if stats.IsFinite(d) {
-			x = append(x, values[i])
-		}
-	}
-	mean, _, _ := stats.MeanSD(x)
-	return mean
+	return a.Arms[arm].Of(analysis.MetricOf(f.Metric)).MeanWhere(f.Numbers.Values)
 }
 
 // metricNumbers is how the metric of a comparison is printed.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"grpo/pkg/analysis"
-	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -191,10 +190,7 @@ func studyMarkdown(st sweepdir.Study, parts []*Report) string {
 			fmt.Fprintf(&b, "%s\n", notStarted)
 			continue
 		}
-		a.markdownBody(&b, "###")
-		for _, f := range plots.MainFiles(a.Analysis) {
-			fmt.Fprintf(&b, "\n![%s](%s)\n", f, link(p.Name, f))
-		}
+		a.markdownBody(&b, "###", p.Name)
 		fmt.Fprintf(&b, "\nEvery run, and how they trained: [%s](%s).\n", path.Join(p.Name, sweepdir.ReportHTML), link(p.Name, sweepdir.ReportHTML))
 	}
 	markdownList(&b, "## "+sharedHead, shared)

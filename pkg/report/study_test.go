@@ -80,7 +80,8 @@ func TestStudyMarkdown(t *testing.T) {
 	dir, _, parts := writeStudy(t)
 	md := read(t, dir, "results.md")
 	inOrder(t, md, "# Four experiments\n", "1. Which learning rate? **", "2. Does a baseline help? **", "3. Standard deviation? **"+notStarted,
-		"\n## 1. Which learning rate?\n\n**"+escapeMarkdown(parts[0].Verdict.Headline), "\n### Arms\n", "](lr/validation_reward.png)", "](lr/final_vs_lr.png)", "](lr/report.html)",
+		"\n## 1. Which learning rate?\n\n**"+escapeMarkdown(parts[0].Verdict.Headline), "](lr/validation_reward.png)", "](lr/final_vs_lr.png)", "\n### Arms\n",
+		"](lr/paired_difference.png)", "](lr/report.html)",
 		"\n## 2. Does a baseline help?\n\nTaken over: learning rate 1e-3", "](base%20line/final_by_arm.png)", "\n## 3. Standard deviation?\n\n"+notStarted)
 	if n := strings.Count("\n"+md, "\n# "); n != 1 {
 		t.Errorf("%d headings of the first level", n)

@@ -45,7 +45,7 @@ func newStudyPage(st sweepdir.Study, parts []*Report) (page, error) {
 			h.Short = fmt.Sprintf("%d. %s", i+1, cmp.Or(m.Title, m.Name))
 			made := htmlMadePart{h.Short, m.Fixed, a.settingsTable()}
 			p.Made.Parts = append(p.Made.Parts, made)
-			for _, t := range []*Table{h.Sweep.Arms, h.Sweep.Sets, h.Sweep.Comparisons, made.Differs} {
+			for _, t := range []*Table{h.Sweep.Arms, h.Sweep.Gains, h.Sweep.Sets, h.Sweep.Comparisons, made.Differs} {
 				if t != nil {
 					t.Label = h.Short + ": " + t.Label
 				}

@@ -51,40 +51,23 @@ func WriteSweep(dir string, sw *sweepdir.Sweep, out Output) (*Report, []string, 
 	return a, append(paths, page), nil
 }
 
-// WriteVerdict writes the question, the verdict and what is missing as plain
-// text.
-func WriteVerdict(w io.Writer, a *Report) error {
+// WriteSweepSummary writes the results of a sweep for a terminal: question and headline, a table with
+// a row per arm, the base level and the majority baseline, what is missing, and where everything
+// else is: folder has the files of [WriteSweep].
+func WriteSweepSummary(w io.Writer, a *Report, folder string) error {
 	var b strings.Builder
-	v := a.Verdict
-	if v.Question != "" {
-		b.WriteString(v.Question + "\n")
-	}
-	b.WriteString(v.Headline + "\n")
-	for _, part := range []struct {
-		head  string
-		lines []string
-	}{{"", v.Lines}, {"missing:", v.Missing}, {"what this does not say:", v.Caveats}} {
-		if len(part.lines) == 0 {
-			continue
-		}
-		b.WriteString("\n")
-		if part.head != "" {
-			b.WriteString(part.head + "\n")
-		}
-		for _, line := range part.lines {
-			b.WriteString("- " + line + "\n")
-		}
-	}
+	a.summary(&b)
+	writeWhere(&b, folder)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// WriteSweepSummary writes the results of a sweep for a terminal: a table with a
-// row per arm, the base level and the majority baseline, and the verdict.
-func WriteSweepSummary(w io.Writer, a *Report) error {
-	table := armTable(terminalColumns, a.Arms)
-	var b strings.Builder
-	b.WriteString(table.String())
+func (a *Report) summary(b *strings.Builder) {
+	table, v := armTable(terminalColumns, a.Arms), a.Verdict
+	if v.Question != "" {
+		b.WriteString(v.Question + "\n")
+	}
+	b.WriteString(v.Headline + "\n\n" + table.String())
 	if levels := a.levelsText("base level"); len(levels) > 0 {
 		separator := ", "
 		if !stats.IsFinite(a.Base) || !stats.IsFinite(a.Majority) {
@@ -94,20 +77,21 @@ func WriteSweepSummary(w io.Writer, a *Report) error {
 		if len(a.Sweep.Manifest.Seeds) < 2 {
 			interval = ""
 		}
-		fmt.Fprintf(&b, "%s; means over the finished seeds (%s)%s\n", strings.Join(levels, separator), a.seedCounts(), interval)
+		fmt.Fprintf(b, "%s; means over the finished seeds (%s)%s\n", strings.Join(levels, separator), a.seedCounts(), interval)
 	}
-	b.WriteString("\n")
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return err
-	}
-	if err := WriteVerdict(w, a); err != nil {
-		return err
+	for _, line := range v.Missing {
+		b.WriteString("missing: " + line + "\n")
 	}
 	if command := a.SeedsCommand(); command != "" {
-		_, err := fmt.Fprintf(w, "\nto add the seeds: %s\n", command)
-		return err
+		b.WriteString("to add the seeds: " + command + "\n")
 	}
-	return nil
+}
+
+// writeWhere says where a summary goes on.
+func writeWhere(b *strings.Builder, folder string) {
+	page := filepath.ToSlash(filepath.Join(folder, sweepdir.ReportHTML))
+	fmt.Fprintf(b, "\nfigures, all findings and what they do not say: %s (as text: %s)\n",
+		textutil.Printable(page, 0), sweepdir.ResultsMD)
 }
 
 // seedCounts is the number of finished seeds of an arm: "n = 4", or "n = 2 to 4".
@@ -119,38 +103,30 @@ func (a *Report) seedCounts() string {
 	return "n = " + textutil.Span(counts)
 }
 
-// WriteStudySummary writes the results of a study for a terminal: for each part
-// its question and its summary. parts are the reports in the order of the study's
-// parts, nil for one that has not started.
-func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Report) error {
+// WriteStudySummary writes the results of a study for a terminal: for each part its question and its
+// summary, then where everything else is. parts are the reports in the order of the study's parts, nil
+// for one that has not started.
+func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Report, folder string) error {
 	st = analysis.PrintableStudy(st)
-	shared, parts := sharedCaveats(parts)
+	var b strings.Builder
 	for i, part := range st.Parts {
-		head := fmt.Sprintf("%d. %s", i+1, cmp.Or(part.Question, part.Name))
-		if i > 0 {
-			head = "\n" + head
-		}
+		fmt.Fprintf(&b, "%d. %s\n", i+1, cmp.Or(part.Question, part.Name))
 		if part.Chosen != "" {
-			head += "\n" + strings.TrimSuffix(part.Chosen, ".") + "."
-		}
-		if _, err := io.WriteString(w, head+"\n\n"); err != nil {
-			return err
+			b.WriteString(strings.TrimSuffix(part.Chosen, ".") + ".\n")
 		}
 		if i >= len(parts) || parts[i] == nil {
-			if _, err := io.WriteString(w, "not started\n"); err != nil {
-				return err
-			}
+			b.WriteString("not started\n\n")
 			continue
 		}
 		inner := *parts[i]
 		inner.Verdict.Question = "" // the heading has it
-		if err := WriteSweepSummary(w, &inner); err != nil {
-			return err
-		}
+		inner.summary(&b)
+		b.WriteString("\n")
 	}
-	if len(shared) == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "\n%s:\n- %s\n", strings.ToLower(sharedHead[:1])+sharedHead[1:], strings.Join(shared, "\n- "))
+	text := strings.TrimSuffix(b.String(), "\n")
+	b.Reset()
+	b.WriteString(text)
+	writeWhere(&b, folder)
+	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -506,7 +506,7 @@ func TestTablesOfArmsThatStartApart(t *testing.T) {
 		t.Errorf("no %q in %q", want, got)
 	}
 	var b bytes.Buffer
-	if err := WriteSweepSummary(&b, New(a)); err != nil || !strings.Contains(b.String(), "base level by arm: arm number 0 0.017, arm number 1 "+own+"; majority-answer baseline") {
+	if err := WriteSweepSummary(&b, New(a), "all"); err != nil || !strings.Contains(b.String(), "base level by arm: arm number 0 0.017, arm number 1 "+own+"; majority-answer baseline") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }
