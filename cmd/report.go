@@ -37,7 +37,7 @@ func newReport(s *State) *cobra.Command {
 		Use:   "report DIR...",
 		Short: "Regenerate figures and tables of runs, a sweep or a study",
 		Long: `Report regenerates the tables (results.csv, results.json, results.md, results.tex,
-curves.csv), figures and report.html of a sweep and prints its table and verdict.
+curves.csv), figures and report.html of a sweep and prints its headline and table.
 For a study it does so for every part. For one run, or runs that differ only in
 their seed, it writes validation_reward.png, training.png, results.md and
 results.tex, and for one run report.html. Runs that differ in anything else (a
@@ -226,7 +226,7 @@ func reportRuns(s *State, o *reportOptions) error {
 	return errors.Join(errs...)
 }
 
-// reportSweep writes the files of a sweep's report and prints table and verdict.
+// reportSweep writes the files of a sweep's report and prints headline and table.
 func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 	if err := report.MakeFolder(o.out, o.dirs[0]); err != nil {
 		return err

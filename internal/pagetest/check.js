@@ -1,5 +1,5 @@
 // Opens HTML pages in headless Chromium, light and dark, at 390 and 1280 pixels, and runs axe-core
-// on each and tries the keyboard. Arguments: pages.
+// on each, tries the keyboard, and measures where a sweep's first figure begins. Arguments: pages.
 // Environment: CHROMIUM is the browser's path, SHOTS a folder for screenshots (without it there are none).
 "use strict";
 const path = require("path");
@@ -46,6 +46,13 @@ async function keyboard(page) {
         const pause = page.getByRole("button", { name: "Pause" }); // of a page that loads itself again
         if (await pause.count()) { await pause.click(); }
         errors.push(...(await keyboard(page)));
+        const tops = await page.evaluate(() => {
+          const top = (s) => { const e = document.querySelector(s); return e ? Math.round(e.getBoundingClientRect().top + scrollY) : Infinity; };
+          return document.querySelector("main > .verdict > .headline") && { figure: top("figure"), table: top("table"), list: top("main li") };
+        });
+        if (tops && !(tops.figure < (width < 600 ? 700 : 500) && tops.figure < tops.table && tops.table < tops.list)) {
+          errors.push(`the first figure begins ${tops.figure} pixels down, the first table ${tops.table}, the first list ${tops.list}`);
+        }
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
         if (wide > 0) { errors.push(`the page is ${wide} pixels wider than the screen`); }
         for (const alt of await page.evaluate(() => Array.from(document.images).filter((i) => !i.naturalWidth).map((i) => i.alt))) {

@@ -93,11 +93,13 @@ var armColumns = []armColumn{
 	}),
 }
 
-// gainColumn is a mean of the gain of sampled decoding, in points.
+// gainColumn is a mean of the gain of sampled decoding, in points; that of a part only if all seeds of
+// the gain have it, so that the parts add up.
 func gainColumn(head string, part func(analysis.ArmGain) analysis.Summary) armColumn {
 	return armColumn{Column{Head: head}, func(r *analysis.ArmResult) string {
-		s := part(r.GainIn(analysis.FinalMetric.Name))
-		if s.N == 0 {
+		g := r.GainIn(analysis.FinalMetric.Name)
+		s := part(g)
+		if s.N == 0 || s.N < g.Total.N {
 			return analysis.Absent
 		}
 		return analysis.FormatOf(analysis.FinalMetric, 0).Bare(s.Mean)

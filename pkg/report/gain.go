@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
@@ -45,9 +46,12 @@ func (a *Report) gainsTable() Table {
 		"Gain: the change of the validation answer reward over training, in points (1 point = 1%), and its parts by format and by " +
 			"answers; means over the finished seeds, with 95% intervals by Student's t.",
 	}}
-	change := func(s analysis.Summary) Cell {
-		if s.N == 0 {
+	change := func(s analysis.Summary, of int) Cell {
+		switch {
+		case s.N == 0:
 			return Cell{Text: analysis.Absent}
+		case s.N < of: // without a formatted completion there are no parts
+			return Cell{Text: fmt.Sprintf("%s (%d of %s)", pointsOf(s), s.N, textutil.Count(of, "seed"))}
 		}
 		return Cell{Text: pointsOf(s)}
 	}
@@ -63,7 +67,7 @@ func (a *Report) gainsTable() Table {
 				continue
 			}
 			t.Rows = append(t.Rows, Row{Cells: []Cell{
-				{Text: a.Arms[i].Name(), Sort: fmt.Sprint(i)}, change(g.Total), change(g.ByFormat), change(g.ByAnswers),
+				{Text: a.Arms[i].Name(), Sort: fmt.Sprint(i)}, change(g.Total, 0), change(g.ByFormat, g.Total.N), change(g.ByAnswers, g.Total.N),
 				shares(g.Formatted), shares(g.Right), {Text: g.Decoding}, {Text: fmt.Sprint(g.Total.N)},
 			}})
 		}

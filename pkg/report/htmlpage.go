@@ -54,10 +54,12 @@ type htmlSweep struct {
 	Question, Headline      string
 	Up                      bool // it is a part of the study in the folder above
 	Lines, Caveats, Missing []string
-	Main, Paired, Other     []htmlFigure // about the question; the differences; how the runs trained
-	Arms, Gains, Runs, Sets *Table
-	Comparisons, Others     *Table // differences in the final reward and in other metrics
-	Examples                *htmlExamples
+	// About the question: before the tables, those that need much room, and the differences; and how
+	// the runs trained.
+	Main, Large, Paired, Other []htmlFigure
+	Arms, Gains, Runs, Sets    *Table
+	Comparisons, Others        *Table // differences in the final reward and in other metrics
+	Examples                   *htmlExamples
 }
 
 // htmlFigure is a figure within the page.
@@ -192,9 +194,12 @@ func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) 
 	s.Arms, s.Gains, s.Runs, s.Comparisons, s.Others = &arms, &gains, &all, &finals, &others
 	for _, d := range figures {
 		f := newHTMLFigure(d, folder)
+		small := func(d plots.Drawing) bool { return d.Main && !d.Wide && d.File != plots.PairedFile }
 		switch {
 		case d.File == plots.PairedFile:
 			s.Paired = append(s.Paired, f)
+		case d.Main && d.Wide && slices.ContainsFunc(figures, small):
+			s.Large = append(s.Large, f)
 		case d.Main:
 			s.Main = append(s.Main, f)
 		default:

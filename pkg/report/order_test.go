@@ -91,3 +91,47 @@ func TestGainsTable(t *testing.T) {
 		}
 	}
 }
+
+// Readers see the values of an axis as they were typed; names and the files for programs have the
+// canonical ones.
+func TestValuesAsTyped(t *testing.T) {
+	arms := reporttest.RateArms()[:2]
+	axes := reporttest.RatesAxis("0.0001", "0.0003")
+	axes[0].Written = []string{"1e-4", "3e-4"}
+	for i, rate := range axes[0].Values {
+		arms[i].Name, arms[i].Label, arms[i].Point = "lr="+rate, axes[0].Label+" "+rate, []string{rate}
+	}
+	a := mustReport(t, reporttest.DrawnSweep(3, axes, arms...))
+	path := filepath.Join(t.TempDir(), sweepdir.ReportHTML)
+	figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{PageOnly: true})
+	if err == nil {
+		err = WriteHTML(path, a, figures)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var summary strings.Builder
+	if err := WriteSweepSummary(&summary, a, "folder"); err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]string{
+		"page": shownText(read(t, filepath.Dir(path), sweepdir.ReportHTML)), "results.md": a.Markdown(), "summary": summary.String(),
+		"LaTeX": string(latexFile(a.latexTables("lr")...)), "headline": a.Verdict.Headline, "lines": strings.Join(a.Verdict.Lines, " "),
+	}
+	for _, d := range figures {
+		svg := string(d.Page.Data)
+		if shown[d.File] = svg; d.File == "final_vs_lr.png" && !strings.Contains(svg, ">3e-4</text>") {
+			t.Error("the axis has other ticks")
+		}
+	}
+	for where, text := range shown {
+		if strings.Contains(text, "rate 0.0003") || strings.Contains(text, ">0.0003<") || strings.HasPrefix(text, "0.000") {
+			t.Errorf("%s has a rate that was typed as 3e-4", where)
+		}
+	}
+	inOrder(t, shown["summary"], "earning rate 3e-4", "learning rate 1e-4", "learning rate 3e-4")
+	table := a.resultsTable()
+	if csv := string(table.CSV()); !strings.Contains(csv, "lr=0.0003,learning rate 0.0003,false,0.0003,") {
+		t.Errorf("results.csv:\n%.300s", csv)
+	}
+}

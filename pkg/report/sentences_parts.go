@@ -104,6 +104,15 @@ func listed(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
+// few shortens a long list: of each of its arms, a line and the table of differences say more.
+func few(names []string) []string {
+	const most = 4
+	if len(names) <= most {
+		return names
+	}
+	return append(slices.Clone(names[:most-1]), fmt.Sprintf("%d more", len(names)-most+1))
+}
+
 // ranking lists what the first arm beats, and what it does not. A signed difference
 // is that of the comparison, whichever arm is first in it.
 func (a *Report) ranking(f *analysis.Finding) string {
@@ -143,7 +152,7 @@ func (a *Report) ranking(f *analysis.Finding) string {
 		{"it can't be compared yet with", others[analysis.NotCompared]},
 	} {
 		if len(part.names) > 0 {
-			s += "; " + part.text + " " + listed(part.names)
+			s += "; " + part.text + " " + listed(few(part.names))
 		}
 	}
 	return s

@@ -218,7 +218,7 @@ func TestPrepareStudy(t *testing.T) {
 	if err := p.settle(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Study.Parts[3]; got.Chosen != "learning rate 0.003: theirs" || got.Set[0].Value != "0.003" {
+	if got := p.Study.Parts[3]; got.Chosen != "learning rate 3e-3: theirs" || got.Set[0].Value != "0.003" {
 		t.Errorf("part %+v", got)
 	}
 	if cfg, err := frozen(p.Parts[3].Manifest.Runs[0]); err != nil || cfg.Train.LearningRate != 0.003 {

@@ -99,13 +99,27 @@ func axis(a AxisRequest) (sweepdir.Axis, error) {
 		}
 		out.Values = append(out.Values, v)
 	}
-	if k.Kind == reflect.Float64 && slices.Equal(values, a.Values) && !slices.Equal(values, out.Values) {
-		for _, text := range values {
-			out.Written = append(out.Written, strings.TrimSpace(text))
-		}
+	if k.Kind == reflect.Float64 {
+		out.Written = written(values, !slices.Equal(values, a.Values), out.Values)
 	}
 	out.Log = isLog(k, out.Values)
 	return out, nil
+}
+
+// written are numbers as they were typed, or if they were spaced between two that were typed, in the
+// notation of these; nil if they are the same as the canonical ones.
+func written(values []string, spaced bool, canonical []string) []string {
+	out := make([]string, len(values))
+	for i, text := range values {
+		out[i] = strings.TrimSpace(text)
+	}
+	if spaced {
+		out = words.Alike(out)
+	}
+	if slices.Equal(out, canonical) {
+		return nil
+	}
+	return out
 }
 
 // isLog reports positive numbers that span a factor of 10 or more.

@@ -78,3 +78,25 @@ func TestAxis(t *testing.T) {
 		})
 	}
 }
+
+// An axis keeps how its numbers were typed, for figures and tables.
+func TestAxisAsTyped(t *testing.T) {
+	for _, tt := range []struct {
+		key    string
+		values []string
+		want   string // empty: the values themselves
+	}{
+		{"lr", []string{"1e-5", "3e-5", "1e-4"}, "1e-5 3e-5 1e-4"},
+		{"lr", []string{" 1E-3 ", "0.0030"}, "1E-3 0.0030"},
+		{"lr", []string{"0.001", "0.003"}, ""},
+		{"lr", []string{"log(1e-4,1e-2,n=3)"}, "1e-4 1e-3 1e-2"},
+		{"lr", []string{"log(0.001,0.1,n=3)"}, ""},
+		{"group_size", []string{"+4", "8"}, ""},
+		{"loss_type", []string{"grpo", " grpo_clip"}, ""},
+	} {
+		got, err := axis(AxisRequest{Key: tt.key, Values: tt.values})
+		if err != nil || strings.Join(got.Written, " ") != tt.want {
+			t.Errorf("%s %q: written %q, %v", tt.key, tt.values, got.Written, err)
+		}
+	}
+}

@@ -237,11 +237,15 @@ func (p *AssignmentPlan) about(i int) string {
 	rates := p.Parts[i].Manifest.Axes
 	switch {
 	case len(part.Set) > 0:
-		return text + ", learning rate " + part.Set[0].Value
+		return text + ", learning rate " + p.shownRate(part.Set[0].Value)
 	case i > 0:
 		return text + ", each arm at " + textutil.Count(len(rates[0].Values), "learning rate")
 	}
-	return text + ", learning rates " + strings.Join(rates[0].Values, ", ")
+	var shown []string
+	for _, rate := range rates[0].Values {
+		shown = append(shown, p.shownRate(rate))
+	}
+	return text + ", learning rates " + strings.Join(shown, ", ")
 }
 
 // chooseBest plans the comparisons with the best rate of the first part. A rate that
@@ -254,7 +258,7 @@ func (p *AssignmentPlan) chooseBest(dir string, opts StudyOptions) error {
 	if !p.waits() {
 		if had := p.Study.Parts[1].Set[0].Value; err == nil && had != rate {
 			opts.Observer.Note(fmt.Sprintf("the comparisons were started with learning rate %s and keep it, "+
-				"although %s now has %s (--fresh starts over in a new folder)", had, rate, why))
+				"although %s now has %s (--fresh starts over in a new folder)", p.shownRate(had), p.shownRate(rate), why))
 		}
 		return nil
 	}
