@@ -28,15 +28,15 @@ func Exponent(number string) string {
 	return mantissa + "e" + strings.TrimPrefix(exponent[:1], "+") + digits
 }
 
-// Alike writes numbers in one notation: all with an exponent if one of them has one or needs one
-// ([Number]), as 1e-4 next to 1e-5. What is no number is unchanged.
+// Alike writes numbers in one notation: all with an exponent if one of them has one or is below 1e-4,
+// as 1e-4 next to 1e-5. What is no number is unchanged.
 func Alike(values []string) []string {
 	out := slices.Clone(values)
 	exponent := false
 	for i, s := range values {
 		v, err := strconv.ParseFloat(s, 64)
 		if err == nil && v != 0 && !math.IsInf(v, 0) && !math.IsNaN(v) {
-			exponent = exponent || strings.ContainsAny(s+Number(v), "eE")
+			exponent = exponent || strings.ContainsAny(s, "eE") || math.Abs(v) < 1e-4
 			out[i] = Exponent(strconv.FormatFloat(v, 'e', -1, 64))
 		}
 	}

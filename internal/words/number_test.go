@@ -26,6 +26,7 @@ func TestAlike(t *testing.T) {
 	for _, tt := range []struct{ values, want []string }{
 		{[]string{"1e-5", "3e-5", "0.0001"}, []string{"1e-5", "3e-5", "1e-4"}},
 		{[]string{"1e-05", "0.00025", "1", "0", "20"}, []string{"1e-5", "2.5e-4", "1", "0", "2e1"}},
+		{[]string{"1000", "2000000"}, []string{"1000", "2000000"}},
 		{[]string{"0.00001", "0.01"}, []string{"1e-5", "1e-2"}},
 		{[]string{"0.0001", "0.001"}, []string{"0.0001", "0.001"}},
 		{[]string{"1e-5", "linear", "[1e-5]", "inf"}, []string{"1e-5", "linear", "[1e-5]", "inf"}},

@@ -10,10 +10,10 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// A factor is a key of a grid with its two values.
+// A factor is a key of a grid with its two values, also as readers see them.
 type factor struct {
-	Label  string
-	Values [2]string
+	Label         string
+	Values, Shown [2]string
 }
 
 // grid is a sweep of two keys with two values each: Arms[i][j] has value i of the
@@ -60,9 +60,6 @@ func gridOf(m *sweepdir.Manifest) *grid {
 		}
 		var at [2]int
 		for k, value := range point {
-			if keys == nil {
-				value = m.Axes[k].Shown(value)
-			}
 			if at[k] = slices.Index(values[k], value); at[k] < 0 {
 				at[k] = len(values[k])
 				values[k] = append(values[k], value)
@@ -75,7 +72,13 @@ func gridOf(m *sweepdir.Manifest) *grid {
 		g.Arms[at[0]][at[1]] = i
 	}
 	for k := range g.Factors {
-		g.Factors[k].Values = [2]string(values[k])
+		f := &g.Factors[k]
+		f.Values, f.Shown = [2]string(values[k]), [2]string(values[k])
+		for i, value := range f.Values {
+			if keys == nil {
+				f.Shown[i] = m.Axes[k].Shown(value)
+			}
+		}
 	}
 	return g
 }
@@ -113,10 +116,10 @@ func (a *Analysis) interaction(g *grid) Comparison {
 	x, y := g.Factors[0], g.Factors[1]
 	c := newComparison(stats.Differences(a.effect(g, 0), a.effect(g, 1)), resolution)
 	effect := func(value string) string {
-		return fmt.Sprintf("%s: %s - %s, at %s %s", x.Label, x.Values[1], x.Values[0], y.Label, value)
+		return fmt.Sprintf("%s: %s - %s, at %s %s", x.Label, x.Shown[1], x.Shown[0], y.Label, value)
 	}
 	c.Kind, c.Metric, c.ArmA, c.ArmB, c.Family = KindInteraction, FinalMetric.Name, -1, -1, 1
-	c.A, c.B = effect(y.Values[0]), effect(y.Values[1])
+	c.A, c.B = effect(y.Shown[0]), effect(y.Shown[1])
 	c.adjust(c.P)
 	return c
 }

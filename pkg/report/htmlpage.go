@@ -192,13 +192,15 @@ func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) 
 	sets := a.setsTable()
 	s.Sets = &sets
 	s.Arms, s.Gains, s.Runs, s.Comparisons, s.Others = &arms, &gains, &all, &finals, &others
+	small := slices.ContainsFunc(figures, func(d plots.Drawing) bool {
+		return d.Main && !d.Wide && d.File != plots.PairedFile
+	})
 	for _, d := range figures {
 		f := newHTMLFigure(d, folder)
-		small := func(d plots.Drawing) bool { return d.Main && !d.Wide && d.File != plots.PairedFile }
 		switch {
 		case d.File == plots.PairedFile:
 			s.Paired = append(s.Paired, f)
-		case d.Main && d.Wide && slices.ContainsFunc(figures, small):
+		case d.Main && d.Wide && small:
 			s.Large = append(s.Large, f)
 		case d.Main:
 			s.Main = append(s.Main, f)

@@ -186,8 +186,15 @@ func notSeparable(c *analysis.Comparison) string {
 func (a *Report) interaction(f *analysis.Finding) string {
 	first, second := &f.Parts[0], &f.Parts[1]
 	x, y := f.Keys[0], f.Keys[1]
+	shown := func(axis int, value string) string {
+		if axes := a.Sweep.Manifest.Axes; axis < len(axes) {
+			return axes[axis].Shown(value)
+		}
+		return value // of arms with names
+	}
 	effects := fmt.Sprintf("%s %s instead of %s changes the final reward by %s at %s %s and by %s at %s",
-		x, first.Values[0], first.Values[1], points(first), y, first.Values[2], points(second), second.Values[2])
+		x, shown(0, first.Values[0]), shown(0, first.Values[1]), points(first),
+		y, shown(1, first.Values[2]), points(second), shown(1, second.Values[2]))
 	verb := "depends on"
 	switch f.Kind {
 	case analysis.NoInteraction:

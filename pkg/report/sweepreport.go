@@ -57,11 +57,13 @@ func WriteSweep(dir string, sw *sweepdir.Sweep, out Output) (*Report, []string, 
 func WriteSweepSummary(w io.Writer, a *Report, folder string) error {
 	var b strings.Builder
 	a.summary(&b)
+	b.WriteString("\n")
 	writeWhere(&b, folder)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// summary is the part of [WriteSweepSummary] on the sweep.
 func (a *Report) summary(b *strings.Builder) {
 	table, v := armTable(terminalColumns, a.Arms), a.Verdict
 	if v.Question != "" {
@@ -90,7 +92,7 @@ func (a *Report) summary(b *strings.Builder) {
 // writeWhere says where a summary goes on.
 func writeWhere(b *strings.Builder, folder string) {
 	page := filepath.ToSlash(filepath.Join(folder, sweepdir.ReportHTML))
-	fmt.Fprintf(b, "\nfigures, all findings and what they do not say: %s (as text: %s)\n",
+	fmt.Fprintf(b, "figures, all findings and what they do not say: %s (as text: %s)\n",
 		textutil.Printable(page, 0), sweepdir.ResultsMD)
 }
 
@@ -123,9 +125,6 @@ func WriteStudySummary(w io.Writer, st sweepdir.Study, parts []*Report, folder s
 		inner.summary(&b)
 		b.WriteString("\n")
 	}
-	text := strings.TrimSuffix(b.String(), "\n")
-	b.Reset()
-	b.WriteString(text)
 	writeWhere(&b, folder)
 	_, err := io.WriteString(w, b.String())
 	return err
