@@ -100,7 +100,7 @@ func (a *Report) varyingKeys() []string {
 
 // settingsTable shows what differs by arm; nil if nothing does.
 func (a *Report) settingsTable() *Table {
-	keys := a.varyingKeys()
+	m, keys := &a.Sweep.Manifest, a.varyingKeys()
 	if len(keys) == 0 {
 		return nil
 	}
