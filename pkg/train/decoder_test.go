@@ -240,7 +240,7 @@ func TestContinueWithOtherNetwork(t *testing.T) {
 		}
 		put(t, file(tt.file), []byte(is))
 		_, err := Run(context.Background(), cfg, options(dir, &watch{}, 1))
-		if err == nil || !strings.Contains(err.Error(), "its tokenizer (model.init): restore them") {
+		if err == nil || !strings.Contains(err.Error(), file(tt.file)+": restore them") {
 			t.Errorf("%s: continued with error %v", tt.is, err)
 		}
 		if err := SameInputs(cfg, open(t, dir).Meta); err == nil || !strings.Contains(err.Error(), "its tokenizer (model.init)") {
