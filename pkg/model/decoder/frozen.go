@@ -30,8 +30,8 @@ func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, 
 		}
 		n.Frozen, n.BF16 = n.Params, bf16
 		if bf16 {
-			for _, l := range n.Layers {
-				for _, m := range []Projection{l.QKV, l.Out, l.GateUp, l.Down} {
+			for i := range n.Layers {
+				for _, m := range n.Layers[i].matrices() {
 					kernel.RoundBF16(m.W)
 				}
 			}
@@ -77,7 +77,7 @@ func (n *Network) digest() string {
 			model.WriteFloats(h, x)
 		}
 	}
-	matrix := func(m Projection) {
+	matrix := func(m *Projection) {
 		if m.packed == nil {
 			write(m.W)
 			return
@@ -88,14 +88,14 @@ func (n *Network) digest() string {
 		write(s.x)
 	}
 	write(n.Embed)
-	for _, l := range n.Layers {
-		write(l.AttnNorm)
-		matrix(l.QKV)
-		write(l.QKVBias, l.QNorm, l.KNorm)
-		matrix(l.Out)
-		write(l.FFNNorm)
-		matrix(l.GateUp)
-		matrix(l.Down)
+	for i := range n.Layers {
+		for _, p := range roles(n.Config) {
+			if v := n.Layers[i].vector(p.Role); v != nil {
+				write(*v)
+			} else {
+				matrix(n.Layers[i].matrix(p.Role))
+			}
+		}
 	}
 	write(n.Norm)
 	if !n.Config.Tied {
@@ -166,23 +166,29 @@ func (n *Network) attach(l *hf.LoRA, params *model.Params) {
 		return x
 	}
 	n.LoRA, n.Params = l, params
+	joined, modules := roles(n.Config), n.Config.Modules()
 	for i := range n.Layers {
 		x, all := &n.Layers[i], rest
-		matrices := [...]*Projection{&x.QKV, &x.Out, &x.GateUp, &x.Down}
-		for k, modules := range n.Config.Modules() {
-			a := Adapters{Rank: l.Rank, Scale: float32(l.Scale())}
-			from := 0
-			for _, m := range modules {
-				if slices.Contains(l.Targets, m.Name) {
-					a.Targets = append(a.Targets, Adapter{From: from, Out: m.Out})
-				}
-				from += m.Out
+		for _, p := range joined {
+			m := x.matrix(p.Role)
+			if m == nil {
+				continue
 			}
-			a.A = take(a.Ranks() * modules[0].In)
+			a, from := Adapters{Rank: l.Rank, Scale: float32(l.Scale())}, 0
+			for _, module := range modules {
+				if module.Role != p.Role {
+					continue
+				}
+				if slices.Contains(l.Targets, module.Name) {
+					a.Targets = append(a.Targets, Adapter{From: from, Out: module.Out})
+				}
+				from += module.Out
+			}
+			a.A = take(a.Ranks() * p.Shape[1])
 			for t := range a.Targets {
 				a.Targets[t].B = take(a.Targets[t].Out * l.Rank)
 			}
-			matrices[k].Adapters = a
+			m.Adapters = a
 		}
 		x.All = all[:len(all)-len(rest)]
 	}
@@ -198,8 +204,8 @@ func (n *Network) base() *Network {
 
 // adapted reports whether the adapters change the network: a B is not zero.
 func (n *Network) adapted() bool {
-	for _, l := range n.Layers {
-		for _, m := range []Projection{l.QKV, l.Out, l.GateUp, l.Down} {
+	for i := range n.Layers {
+		for _, m := range n.Layers[i].matrices() {
 			for _, t := range m.Targets {
 				if slices.ContainsFunc(t.B, func(x float32) bool { return x != 0 }) {
 					return true

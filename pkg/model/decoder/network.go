@@ -6,6 +6,7 @@ package decoder
 
 import (
 	"math"
+	"slices"
 
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
@@ -40,6 +41,20 @@ type Layer struct {
 	GateUp       Projection // hidden to 2 ffn
 	Down         Projection // ffn to hidden
 }
+
+// vector is the field of a role, for the roles whose tensors are vectors; nil for the others.
+func (l *Layer) vector(r hf.Role) *[]float32 {
+	return map[hf.Role]*[]float32{hf.AttnNorm: &l.AttnNorm, hf.QKVBias: &l.QKVBias, hf.QNorm: &l.QNorm,
+		hf.KNorm: &l.KNorm, hf.FFNNorm: &l.FFNNorm}[r]
+}
+
+// matrix is the field of a role whose tensors are matrices.
+func (l *Layer) matrix(r hf.Role) *Projection {
+	return map[hf.Role]*Projection{hf.QKV: &l.QKV, hf.Out: &l.Out, hf.GateUp: &l.GateUp, hf.Down: &l.Down}[r]
+}
+
+// matrices are the weight matrices of a layer.
+func (l *Layer) matrices() []*Projection { return []*Projection{&l.QKV, &l.Out, &l.GateUp, &l.Down} }
 
 // NewNetwork returns a network of parameters that are all zero.
 func NewNetwork(c *hf.Config) *Network {
@@ -76,19 +91,17 @@ func view(c *hf.Config, params *model.Params) *Network {
 // [hf.Config.Shapes].
 func build(c *hf.Config, take func(size int) []float32, matrix func(in, out int) Projection) *Network {
 	n := &Network{Config: c, Layers: make([]Layer, c.Layers), freqs: c.Frequencies()}
-	h, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	h := c.Hidden
 	n.Embed = take(c.Vocab * h)
+	shapes := roles(c)
 	for i := range n.Layers {
-		l := &n.Layers[i]
-		l.AttnNorm, l.QKV = take(h), matrix(h, q+2*kv)
-		if c.QKVBias {
-			l.QKVBias = take(q + 2*kv)
+		for _, p := range shapes {
+			if v := n.Layers[i].vector(p.Role); v != nil {
+				*v = take(p.Shape[0])
+			} else {
+				*n.Layers[i].matrix(p.Role) = matrix(p.Shape[1], p.Shape[0])
+			}
 		}
-		if c.QKNorm {
-			l.QNorm, l.KNorm = take(c.HeadDim), take(c.HeadDim)
-		}
-		l.Out, l.FFNNorm = matrix(q, h), take(h)
-		l.GateUp, l.Down = matrix(h, 2*c.FFN), matrix(c.FFN, h)
 	}
 	n.Norm, n.Head = take(h), Projection{In: h, Out: c.Vocab, W: n.Embed}
 	if !c.Tied {
@@ -97,13 +110,25 @@ func build(c *hf.Config, take func(size int) []float32, matrix func(in, out int)
 	return n
 }
 
+// roles are the matrices and vectors of a layer: [hf.Config.Block] with the parts of a role joined.
+func roles(c *hf.Config) (out []hf.Part) {
+	for _, p := range c.Block() {
+		if k := len(out) - 1; k >= 0 && out[k].Role == p.Role {
+			out[k].Shape = slices.Clone(out[k].Shape)
+			out[k].Shape[0] += p.Shape[0]
+		} else {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // useBF16 makes every matmul with a weight matrix round its operands to bf16. The weights
 // themselves stay float32.
 func (n *Network) useBF16() {
 	n.BF16, n.Head.bf16 = true, true
 	for i := range n.Layers {
-		l := &n.Layers[i]
-		for _, m := range []*Projection{&l.QKV, &l.Out, &l.GateUp, &l.Down} {
+		for _, m := range n.Layers[i].matrices() {
 			m.bf16 = true
 		}
 	}

@@ -209,11 +209,9 @@ func (s Size) trained() float64 {
 		return s.Parameters()
 	}
 	n := 0.0
-	for _, matrix := range s.Modules() {
-		for _, m := range matrix {
-			if slices.Contains(s.LoRA.Targets, m.Name) {
-				n += float64(s.Layers) * float64(s.LoRA.Rank) * float64(m.In+m.Out)
-			}
+	for _, m := range s.Modules() {
+		if slices.Contains(s.LoRA.Targets, m.Name) {
+			n += float64(s.Layers) * float64(s.LoRA.Rank) * float64(m.In+m.Out)
 		}
 	}
 	return n
@@ -221,20 +219,19 @@ func (s Size) trained() float64 {
 
 // Parameters is the number of parameters; tied weights count once.
 func (s Size) Parameters() float64 {
-	c, q, kv := &s.Config, float64(s.Heads*s.HeadDim), float64(s.KVHeads*s.HeadDim)
-	h, f := float64(c.Hidden), float64(c.FFN)
-	layer := h*(2*q+2*kv) + 3*h*f + 2*h
-	if c.QKVBias {
-		layer += q + 2*kv
+	layer := 0
+	for _, p := range s.Block() {
+		n := 1
+		for _, d := range p.Shape {
+			n *= d
+		}
+		layer += n
 	}
-	if c.QKNorm {
-		layer += 2 * float64(c.HeadDim)
+	heads := 2
+	if s.Tied {
+		heads = 1
 	}
-	total := float64(c.Layers)*layer + float64(c.Vocab)*h + h
-	if !c.Tied {
-		total += float64(c.Vocab) * h
-	}
-	return total
+	return float64(s.Layers)*float64(layer) + float64(heads*s.Vocab*s.Hidden+s.Hidden)
 }
 
 func (s Size) String() string {

@@ -33,16 +33,19 @@ func newGGUF(data []byte) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := map[string][]int{}
+	found, ggufName := map[string][]int{}, map[string]string{}
 	for name, t := range f.Tensors {
 		found[name] = t.Shape
 	}
-	names, _ := c.Config.Shapes()
-	for _, name := range names {
-		if t, ok := f.Tensors[ggufName(name)]; ok {
-			found[name] = t.Shape
-			delete(found, ggufName(name))
+	for _, want := range c.Config.Tensors() {
+		ggufName[want.Name] = want.GGUF
+		if t, ok := f.Tensors[want.GGUF]; ok {
+			delete(found, want.GGUF)
+			found[want.Name] = t.Shape
 		}
+	}
+	c.read = func(name string, shape []int, out []float32) error {
+		return readGGUF(f, c.Config, name, ggufName[name], shape, out)
 	}
 	return c, c.Config.checkShapes(found)
 }
@@ -59,7 +62,6 @@ func ofGGUF(f *gguf.File) (*Checkpoint, error) {
 	}
 	c := &Checkpoint{Config: config, ChatTemplate: d.template}
 	c.files = func() (Folder, error) { return folderOfGGUF(d, config) }
-	c.read = func(name string, shape []int, out []float32) error { return readGGUF(f, config, name, shape, out) }
 	c.Tokenizer, c.TokenizerSum, err = shared(f.Header, d.tokenizer)
 	if err != nil {
 		return nil, err
@@ -83,14 +85,14 @@ func ofGGUF(f *gguf.File) (*Checkpoint, error) {
 	return c, c.special(d.ends[0], endKeys[0], beginFrom)
 }
 
-// readGGUF reads a tensor by its Hugging Face name.
-func readGGUF(f *gguf.File, c *Config, name string, shape []int, out []float32) error {
-	t, ok := f.Tensors[ggufName(name)]
+// readGGUF reads a tensor by its names in Hugging Face folders and in the file.
+func readGGUF(f *gguf.File, c *Config, name, inFile string, shape []int, out []float32) error {
+	t, ok := f.Tensors[inFile]
 	if !ok {
-		return fmt.Errorf("the file has no tensor %s", ggufName(name))
+		return fmt.Errorf("the file has no tensor %s", inFile)
 	}
 	if !slices.Equal(t.Shape, shape) {
-		return fmt.Errorf("the shape of %s is %v, want %v", ggufName(name), t.Shape, shape)
+		return fmt.Errorf("the shape of %s is %v, want %v", inFile, t.Shape, shape)
 	}
 	t.Float32(out)
 	if permuted(c.Arch, name) {
