@@ -3,6 +3,7 @@ package decoder
 import (
 	"math"
 
+	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
 )
 
@@ -11,6 +12,8 @@ import (
 type attention struct {
 	heads, kvHeads, dim int
 }
+
+func attentionOf(c *hf.Config) attention { return attention{c.Heads, c.KVHeads, c.HeadDim} }
 
 func (a attention) q() int     { return a.heads * a.dim }
 func (a attention) kv() int    { return a.kvHeads * a.dim }

@@ -35,14 +35,13 @@ type cpuOps struct {
 	grads         *Network // nil without a backward pass
 	checkpointing bool
 	dx            []float32    // the gradient of the residual stream
-	dcontext      [][]float32  // of [pass.contexts]
 	spare         [2][]float32 // without a backward pass, outputs of layers in turn
 }
 
 func newCPUOps(p *pass, grads *Network, checkpointing bool) *cpuOps {
 	o := &cpuOps{pass: p, grads: grads, checkpointing: checkpointing}
 	if grads != nil {
-		o.dx, o.dcontext = p.states(), p.contexts()
+		o.dx = p.states()
 	} else { // a layer's input is not read again
 		o.spare = [2][]float32{p.states(), p.states()}
 	}
@@ -57,17 +56,16 @@ func (*cpuOps) Loss(shape tensor.Shape) (fused.LossIO, error) { return fused.Hos
 
 func (*cpuOps) Read(v G.Value) ([]float32, error) { return fused.Floats(v), nil }
 
-// gradient shows the gradient of an input; nil if that is frozen.
-func gradient(x []float32, shape ...int) *tensor.Dense {
+func (o *cpuOps) Do(f func()) error                { f(); return nil }
+func (o *cpuOps) At(v G.Value) []float32           { return fused.Floats(v) }
+func (o *cpuOps) Grad() []float32                  { return o.dx }
+func (o *cpuOps) Stream(x []float32) *tensor.Dense { return fused.Dense(x, o.n, o.net.Config.Hidden) }
+
+func (o *cpuOps) GradientOf(x []float32, shape ...int) *tensor.Dense {
 	if x == nil {
 		return nil
 	}
 	return fused.Dense(x, shape...)
-}
-
-// stream is a matrix like the residual stream as a tensor.
-func (o *cpuOps) stream(x []float32) *tensor.Dense {
-	return fused.Dense(x, len(o.tree.Tokens), o.net.Config.Hidden)
 }
 
 func (o *cpuOps) Embed() fused.Op { return &embedOp{o} }
@@ -75,11 +73,11 @@ func (o *cpuOps) Embed() fused.Op { return &embedOp{o} }
 // embedOp is [Ops.Embed].
 type embedOp struct{ *cpuOps }
 
-func (o *embedOp) Forward([]G.Value) (G.Value, error) { return o.stream(o.embed()), nil }
+func (o *embedOp) Forward([]G.Value) (G.Value, error) { return o.Stream(o.embed()), nil }
 
 func (o *embedOp) AllocateGrads() ([]*tensor.Dense, error) {
 	c := o.net.Config
-	return []*tensor.Dense{gradient(o.grads.Embed, c.Vocab, c.Hidden)}, nil
+	return []*tensor.Dense{o.GradientOf(o.grads.Embed, c.Vocab, c.Hidden)}, nil
 }
 
 func (o *embedOp) Backward([]G.Value) error {
@@ -88,45 +86,11 @@ func (o *embedOp) Backward([]G.Value) error {
 }
 
 func (o *cpuOps) Block(i int) fused.Op {
-	op := &blockOp{cpuOps: o, layer: &o.net.Layers[i], out: o.spare[i%2]}
-	if o.grads != nil {
-		op.g = &o.grads.Layers[i]
+	op := &BlockOp[[]float32]{M: o, Net: o.net, Grads: o.grads, Index: i, Checkpointing: o.checkpointing}
+	if o.grads == nil {
+		op.Out = &o.spare[i%2]
 	}
 	return op
-}
-
-// blockOp is [Ops.Block].
-type blockOp struct {
-	*cpuOps
-	layer, g *Layer // g has the gradients
-	saved    saved
-	out      []float32
-	mark     []int // of the memory before the layer
-}
-
-func (o *blockOp) Forward(in []G.Value) (G.Value, error) {
-	if o.out == nil { // the next layer's input
-		o.out = o.states()
-	}
-	o.mark = o.mem.Mark()
-	o.saved = o.block(o.layer, fused.Floats(in[0]), o.out)
-	if o.g == nil || o.checkpointing {
-		o.mem.Back(o.mark)
-	}
-	return o.stream(o.out), nil
-}
-
-func (o *blockOp) AllocateGrads() ([]*tensor.Dense, error) {
-	return []*tensor.Dense{o.stream(o.dx), fused.Dense(o.g.All, len(o.g.All))}, nil
-}
-
-func (o *blockOp) Backward(vals []G.Value) error {
-	if o.checkpointing {
-		o.saved = o.block(o.layer, fused.Floats(vals[0]), nil)
-	}
-	o.blockBackward(o.layer, o.g, &o.saved, o.dcontext, o.dx)
-	o.mem.Back(o.mark)
-	return nil
 }
 
 // normBackward begins the backward pass of the layers, from the gradient of the last

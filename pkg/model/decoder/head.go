@@ -82,8 +82,8 @@ func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 
 func (o *headOp) AllocateGrads() ([]*tensor.Dense, error) {
 	c := o.net.Config
-	return []*tensor.Dense{o.stream(o.dx), gradient(o.grads.Norm, c.Hidden),
-		gradient(o.grads.Head.W, c.Vocab, c.Hidden)}, nil
+	return []*tensor.Dense{o.Stream(o.dx), o.GradientOf(o.grads.Norm, c.Hidden),
+		o.GradientOf(o.grads.Head.W, c.Vocab, c.Hidden)}, nil
 }
 
 func (o *headOp) Backward(vals []G.Value) error {

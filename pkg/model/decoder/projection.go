@@ -51,22 +51,6 @@ func (m Projection) backward(p *kernel.Pool, rows int, x, dy, dx []float32, g Pr
 	m.Adapters.backward(p, rows, x, dy, dx, m.In, m.Out, g.Adapters)
 }
 
-// packedProjection is a projection in the form that is fast for few rows.
-type packedProjection struct {
-	Projection
-	own kernel.Packed // of weights that are not frozen
-}
-
-// pack reads the weights of m.
-func (q *packedProjection) pack(m Projection) {
-	q.Projection = m
-	if m.packed != nil {
-		return
-	}
-	m.packInto(m.W, &q.own)
-	q.Projection.packed = &q.own
-}
-
 // packInto packs weights, (out, in), in the precision of the projection.
 func (m Projection) packInto(w []float32, to *kernel.Packed) {
 	pack := kernel.PackB

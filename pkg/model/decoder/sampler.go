@@ -13,36 +13,38 @@ import (
 // probabilities have the same bits.
 type sampler struct {
 	net      *Network
+	packed   *Network        // the same with its matrices in the form that is fast for few rows
+	own      []kernel.Packed // of matrices that are not frozen
 	pool     *kernel.Pool
 	end      []int
-	layers   []packedLayer
-	head     packedProjection
 	choosers []*model.Chooser
 	mem      *arena
 }
 
-// packedLayer holds the weights of a layer in the form that is fast for few rows.
-type packedLayer struct{ qkv, out, gateUp, down packedProjection }
-
 func newSampler(net *Network, pool *kernel.Pool, mem *arena, end []int) *sampler {
-	s := &sampler{net: net, pool: pool, mem: mem, end: end, layers: make([]packedLayer, net.Config.Layers)}
+	s := &sampler{net: net, pool: pool, mem: mem, end: end}
 	s.Refresh()
 	return s
 }
 
 // Refresh reads the parameters again.
 func (s *sampler) Refresh() {
-	s.pool.Run(len(s.layers)+1, func(i, _ int) {
-		if i == len(s.layers) {
-			s.head.pack(s.net.Head)
-			return
+	n := *s.net
+	n.Layers = slices.Clone(n.Layers)
+	matrices := []*Projection{&n.Head}
+	for i := range n.Layers {
+		matrices = append(matrices, n.Layers[i].matrices()...)
+	}
+	if s.own == nil {
+		s.own = make([]kernel.Packed, len(matrices))
+	}
+	s.pool.Run(len(matrices), func(i, _ int) {
+		if m := matrices[i]; m.packed == nil {
+			m.packInto(m.W, &s.own[i])
+			m.packed = &s.own[i]
 		}
-		l, p := &s.net.Layers[i], &s.layers[i]
-		p.qkv.pack(l.QKV)
-		p.out.pack(l.Out)
-		p.gateUp.pack(l.GateUp)
-		p.down.pack(l.Down)
 	})
+	s.packed = &n
 }
 
 // Close has nothing to free.
@@ -55,11 +57,11 @@ type context struct {
 	k, v   []kernel.Packed // by layer·kvHeads + head
 }
 
-// decoding is the state of one chunk of a call of Sample. Rows are the completions that have not
-// ended.
+// decoding is the state of one chunk of a call of Sample, and the CPU's [Machine] of its rows, which are
+// the completions that have not ended.
 type decoding struct {
-	*sampler
-	attn     attention
+	cpuRows
+	from     *sampler
 	opt      model.Sampling
 	contexts []context // of the prompts
 	first    int       // index of the first prompt
@@ -69,12 +71,13 @@ type decoding struct {
 	rows     []int       // the completion of each row
 	tokens   []int       // (rows), the last token of each
 	probs    [][]float32 // of each chooser, (vocabulary)
+	at       int         // the token that is fed
 
-	x, norm, qkv, attended, gateUp, activations []float32 // (rows, ...)
-	cos, sin                                    []float32 // (rows, dim/2)
-	positions                                   []int
-	scores                                      [][]float32 // of each worker: (query heads of a key head, tokens)
-	logits                                      []float32   // (headRows, vocabulary)
+	x, norm   []float32 // (rows, hidden)
+	saved     *Saved[[]float32]
+	positions []int
+	scores    [][]float32 // of each worker: (query heads of a key head, tokens)
+	logits    []float32   // (headRows, vocabulary)
 }
 
 // Sample implements [model.Sampler].
@@ -110,8 +113,8 @@ func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling, 
 		for i, opt := range opts {
 			mark := s.mem.Mark()
 			d := &decoding{
-				sampler: s, attn: attention{c.Heads, c.KVHeads, c.HeadDim}, opt: opt, contexts: contexts,
-				first: lo, group: group, most: opt.MaxTokens,
+				cpuRows: cpuRows{net: s.packed, pool: s.pool, mem: s.mem, attn: attentionOf(c)}, from: s, opt: opt,
+				contexts: contexts, first: lo, group: group, most: opt.MaxTokens,
 			}
 			err := d.complete(out[i][lo*group:hi*group], final, longest, draws)
 			s.mem.Back(mark)
@@ -164,9 +167,10 @@ func (s *sampler) readPrompts(prompts [][]int) ([]context, []float32, error) {
 	x, out := p.embed(), p.states()
 	for l := range s.net.Layers {
 		mark := s.mem.Mark()
-		qkv := p.block(&s.net.Layers[l], x, out).qkv
+		saved := NewSaved(p, s.net, x, p.states())
+		Block(p, s.net, l, saved, out)
 		s.pool.Run(len(prompts)*c.KVHeads, func(task, worker int) {
-			contexts[task/c.KVHeads].read(p, leaf[task/c.KVHeads], l, task%c.KVHeads, qkv, p.scratch[worker].k)
+			contexts[task/c.KVHeads].read(p, leaf[task/c.KVHeads], l, task%c.KVHeads, saved.QKV, p.scratch[worker].k)
 		})
 		s.mem.Back(mark)
 		x, out = out, x
@@ -220,19 +224,19 @@ func narrow(ids []int) []int32 {
 func (d *decoding) complete(out []model.Completion, final []float32, longest int, draws model.Draws) error {
 	c := d.net.Config
 	n, h, half := len(out), c.Hidden, c.HeadDim/2
+	d.n = n
 	size := c.Layers * n * d.attn.kv() * d.most
 	d.k, d.v = d.mem.floats(size), d.mem.floats(size)
-	d.x, d.norm = d.mem.floats(n*h), d.mem.floats(n*h)
-	d.qkv, d.attended = d.mem.floats(n*d.attn.width()), d.mem.floats(n*d.attn.q())
-	d.gateUp, d.activations = d.mem.floats(n*2*c.FFN), d.mem.floats(n*c.FFN)
-	d.cos, d.sin, d.positions = d.mem.floats(n*half), d.mem.floats(n*half), make([]int, n)
+	d.x, d.norm = d.Matrix(h), d.Matrix(h)
+	d.saved = NewSaved(d, d.net, d.x, d.x)
+	d.cos, d.sin, d.positions = d.Matrix(half), d.Matrix(half), make([]int, n)
 	d.logits, d.rows, d.tokens = d.mem.floats(min(n, headRows)*c.Vocab), make([]int, n), make([]int, n)
 	for range d.pool.Threads() {
 		d.scores = append(d.scores, d.mem.floats(d.attn.group()*(longest+d.most)))
 	}
 	for i := range min(n, headRows) {
-		if i == len(d.choosers) {
-			d.choosers = append(d.choosers, model.NewChooser(c.Vocab, d.end))
+		if i == len(d.from.choosers) {
+			d.from.choosers = append(d.from.choosers, model.NewChooser(c.Vocab, d.from.end))
 		}
 		d.probs = append(d.probs, d.mem.floats(c.Vocab))
 	}
@@ -264,7 +268,7 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 	ended := make([]bool, len(d.rows))
 	for from := 0; from < len(d.rows); from += headRows {
 		n := min(headRows, len(d.rows)-from)
-		d.head.forward(d.pool, n, d.norm[from*c.Hidden:], false, d.logits)
+		d.net.Head.forward(d.pool, n, d.norm[from*c.Hidden:], false, d.logits)
 		d.pool.Run(n, func(r, _ int) {
 			i := d.rows[from+r]
 			logits := d.logits[r*c.Vocab : (r+1)*c.Vocab]
@@ -273,8 +277,8 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 				u = draws.At(d.first+i/d.group, i%d.group, t)
 			}
 			o := &out[i]
-			d.tokens[from+r] = AppendToken(o, d.choosers[r], logits, d.probs[r], d.opt, u)
-			o.Ended = slices.Contains(d.end, d.tokens[from+r])
+			d.tokens[from+r] = AppendToken(o, d.from.choosers[r], logits, d.probs[r], d.opt, u)
+			o.Ended = slices.Contains(d.from.end, d.tokens[from+r])
 			ended[from+r] = o.Ended || t+1 == d.most
 		})
 	}
@@ -302,36 +306,32 @@ func AppendToken(o *model.Completion, w *model.Chooser, logits, probs []float32,
 
 // step feeds token t of every row and leaves the normalised states in d.norm.
 func (d *decoding) step(t int) {
-	c := d.net.Config
-	n, h := len(d.rows), c.Hidden
-	for r, id := range d.tokens[:n] {
-		copy(d.x[r*h:(r+1)*h], d.net.Embed[id*h:(id+1)*h])
+	net := d.net
+	h := net.Config.Hidden
+	d.n, d.at = len(d.rows), t
+	for r, id := range d.tokens[:d.n] {
+		copy(d.x[r*h:(r+1)*h], net.Embed[id*h:(id+1)*h])
 		d.positions[r] = d.contexts[d.rows[r]/d.group].tokens + t
 	}
-	d.net.Rotations(d.positions[:n], d.cos, d.sin)
-	x, norm := d.x[:n*h], d.norm[:n*h]
-	for i := range d.layers {
-		l, p := &d.net.Layers[i], &d.layers[i]
-		d.pool.RMSNorm(n, h, x, l.AttnNorm, c.NormEps, norm, nil)
-		p.qkv.forward(d.pool, n, norm, false, d.qkv)
-		l.project(c, n, d.qkv, nil, nil)
-		d.pool.RoPE(n, c.Heads+c.KVHeads, c.HeadDim, d.qkv, d.attn.width(), d.cos, d.sin, 1)
-		d.pool.Run(n*c.KVHeads, func(task, worker int) { d.attend(i, task/c.KVHeads, task%c.KVHeads, t, d.scores[worker]) })
-		p.out.forward(d.pool, n, d.attended, true, x)
-		d.pool.RMSNorm(n, h, x, l.FFNNorm, c.NormEps, norm, nil)
-		p.gateUp.forward(d.pool, n, norm, false, d.gateUp)
-		d.pool.SwiGLU(n, c.FFN, d.gateUp, d.activations)
-		p.down.forward(d.pool, n, d.activations, true, x)
+	net.Rotations(d.positions[:d.n], d.cos, d.sin)
+	for i := range net.Layers {
+		Block(d, net, i, d.saved, d.x)
 	}
-	d.pool.RMSNorm(n, h, x, d.net.Norm, c.NormEps, norm, nil)
+	d.Norm(d.x, net.Norm, d.norm)
+}
+
+// Attend is attention over the prompt and over the tokens that were fed.
+func (d *decoding) Attend(layer int, s *Saved[[]float32]) {
+	heads := d.attn.kvHeads
+	d.pool.Run(d.n*heads, func(task, worker int) { d.attend(layer, task/heads, task%heads, s, d.scores[worker]) })
 }
 
 // attend stores the key and value of a row and computes its attention for the query
 // heads of one key head.
-func (d *decoding) attend(layer, row, head, t int, scores []float32) {
-	a, i := d.attn, d.rows[row]
+func (d *decoding) attend(layer, row, head int, s *Saved[[]float32], scores []float32) {
+	a, i, t := d.attn, d.rows[row], d.at
 	ctx := &d.contexts[i/d.group]
-	qkv := d.qkv[row*a.width() : (row+1)*a.width()]
+	qkv := s.QKV[row*a.width() : (row+1)*a.width()]
 	own := ((layer*len(d.contexts)*d.group+i)*a.kvHeads + head) * d.most * a.dim
 	k, v := d.k[own:own+(t+1)*a.dim], d.v[own:own+(t+1)*a.dim]
 	copy(k[t*a.dim:], qkv[a.q()+head*a.dim:])
@@ -345,7 +345,7 @@ func (d *decoding) attend(layer, row, head, t int, scores []float32) {
 		p := scores[g*width : (g+1)*width]
 		kernel.Softmax(width, p, a.scale(), p)
 	}
-	out := d.attended[row*a.q()+head*group*a.dim:]
+	out := s.Attn[row*a.q()+head*group*a.dim:]
 	kernel.GemmPacked(false, group, a.dim, n, scores, width, at, false, out, a.dim)
 	kernel.Gemm(false, false, group, a.dim, t+1, scores[n:], width, v, a.dim, true, out, a.dim)
 }

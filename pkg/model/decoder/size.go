@@ -3,7 +3,7 @@ package decoder
 import "grpo/pkg/model"
 
 // The memory of a decoder in bytes, known before allocation. The formulas follow the
-// requests of pass.go, graph.go, head.go and sampler.go; TestMemory compares them with
+// requests of block.go, pass.go, head.go and sampler.go; TestMemory compares them with
 // what an arena hands out.
 
 const float = 4 // bytes
@@ -80,11 +80,11 @@ func (s Size) projections() (q, width float64) {
 	return q, q + 2*float64(s.KVHeads*s.HeadDim)
 }
 
-// saved are the numbers that [pass.block] returns for a token.
-func (s Size) saved() float64 {
+// saved are the numbers of [Saved] for a token, apart from its input.
+func (s Size) saved(backward bool) float64 {
 	q, width := s.projections()
 	n := float64(s.Hidden) + width + q + 2*float64(s.FFN)
-	if s.QKNorm {
+	if s.QKNorm && backward {
 		n += width + float64(s.Heads+s.KVHeads)
 	}
 	return n
@@ -104,13 +104,13 @@ func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 	}
 	head := n*(h+1) + float64(most)*(h+float64(s.Vocab))
 	if !backward {
-		return s.scratch(b, 1, threads) + n*(float64(s.HeadDim)+3*h) + max(n*(s.saved()+2*h+f), head)
+		return s.scratch(b, 1, threads) + n*(float64(s.HeadDim)+3*h) + max(n*(s.saved(false)+max(h, f)), head)
 	}
 	head += n*h + float64(most)*h
-	layer := n * (3*h + 2*f + q + width)
-	keep := n * layers * (s.saved() + h)
+	layer := n * (2*h + 2*f + q + width)
+	keep := n * layers * (s.saved(true) + h)
 	if b.Checkpointing {
-		keep, layer = n*layers*h, layer+n*s.saved()
+		keep, layer = n*layers*h, layer+n*s.saved(true)
 	}
 	// The gradients of contexts: for runs of completions, and for prompts.
 	contexts := (b.Tokens/runRows+b.Prompts)*b.LongestPrompt + b.Prompts*b.Shared
@@ -136,8 +136,8 @@ func (s Size) sampling(b model.BatchSize, threads int) float64 {
 	read := b
 	read.Prompts, read.PromptTokens, read.Tokens = prompts, b.PromptTokens*prompts/b.Prompts, 0
 	contexts := layers * (width - q) * (read.PromptTokens + prompts*8) // packed in panels of 16
-	pass := s.scratch(read, 1, threads) + tokens(read)*(float64(s.HeadDim)+3*h+s.saved()+h+f)
-	own := rows * (layers*(width-q)*b.Longest + 2*h + width + q + 3*f + float64(s.HeadDim))
+	pass := s.scratch(read, 1, threads) + tokens(read)*(float64(s.HeadDim)+2*h+s.saved(false)+max(h, f))
+	own := rows * (layers*(width-q)*b.Longest + 2*h + width + q + 2*f + max(h, f) + float64(s.HeadDim))
 	logits := 2 * min(rows, headRows) * float64(s.Vocab)
 	return contexts + max(pass, own+logits)
 }

@@ -15,7 +15,7 @@ import (
 // decoding is the state of completing prompts. Rows are the completions; one that has ended stays in
 // the batch, unchanged, until all have.
 type decoding struct {
-	*network
+	rows
 	contexts *contexts
 	opt      model.Sampling
 	end      []int
@@ -23,13 +23,13 @@ type decoding struct {
 	first    int // index of the first prompt
 	out      []model.Completion
 
-	own                              cuda.Pointer // (layers, rows, MaxTokens, 2 kv): own keys and values
-	ranges, base                     cuda.Pointer // see contexts; (rows), the position of a completion's first token
-	cosTable, sinTable               cuda.Pointer // (positions, dim/2)
-	x, normed, qkv, attended, gateUp cuda.Pointer // (rows, ...)
-	cos, sin, logits                 cuda.Pointer
-	next, ended                      cuda.Pointer // (rows): the last token; not 0 after the end
-	step, alive                      cuda.Pointer // one number each: see [kernels.Choose]
+	own                cuda.Pointer // (layers, rows, MaxTokens, 2 kv): own keys and values
+	ranges, base       cuda.Pointer // see contexts; (rows), the position of a completion's first token
+	cosTable, sinTable cuda.Pointer // (positions, dim/2)
+	x, normed, logits  cuda.Pointer // (rows, ...)
+	saved              *decoder.Saved[cuda.Pointer]
+	next, ended        cuda.Pointer // (rows): the last token; not 0 after the end
+	step, alive        cuda.Pointer // one number each: see [kernels.Choose]
 
 	// Only where the device chooses the tokens.
 	uniform, ends, tokens, logps, entropies, lengths cuda.Pointer
@@ -55,9 +55,9 @@ func (d *decoding) complete(draws model.Draws) error {
 func (d *decoding) allocate() {
 	c, rows, f := d.Config, len(d.out), d.mem.floats
 	d.own = f(c.Layers * rows * d.opt.MaxTokens * 2 * d.keys())
-	d.x, d.normed = f(rows*c.Hidden), f(rows*c.Hidden)
-	d.qkv, d.attended, d.gateUp = f(rows*d.row()), f(rows*d.heads()), f(rows*2*c.FFN)
-	d.cos, d.sin, d.logits = f(rows*c.HeadDim/2), f(rows*c.HeadDim/2), f(rows*c.Vocab)
+	d.x, d.normed, d.logits = d.Matrix(c.Hidden), d.Matrix(c.Hidden), d.Matrix(c.Vocab)
+	d.saved = decoder.NewSaved(d, d.Network, d.x, d.x)
+	d.cos, d.sin = d.Matrix(c.HeadDim/2), d.Matrix(c.HeadDim/2)
 	base := make([]int32, rows)
 	for i := range base {
 		base[i] = int32(d.contexts.lengths[i/d.group])
@@ -76,21 +76,21 @@ func (d *decoding) feed() {
 		g.launchDecoder(g.card.GatherShifted(rows, half), cuda.I(rows), cuda.I(half), cuda.P(d.base), cuda.P(d.step), cuda.P(r[0]), cuda.P(r[1]))
 	}
 	for i := range d.Layers {
-		l := &d.Layers[i]
-		d.normRows(rows, d.x, l.AttnNorm, d.normed)
-		d.project(&l.QKV, rows, d.normed, false, d.qkv)
-		d.finishQKV(l, rows, d.qkv, 0, d.cos, d.sin)
-		g.launchOf(d.attention, d.plan.Decode(rows), cuda.I(d.group), cuda.I(d.opt.MaxTokens), cuda.P(d.step), cuda.P(d.ranges),
-			cuda.F(d.scale()), cuda.P(d.contexts.layer(d.network, i)), cuda.P(d.own.Add(i*rows*d.opt.MaxTokens*2*d.keys())),
-			cuda.P(d.qkv), cuda.P(d.ended), cuda.P(d.attended))
-		d.project(&l.Out, rows, d.attended, true, d.x)
-		d.normRows(rows, d.x, l.FFNNorm, d.normed)
-		d.project(&l.GateUp, rows, d.normed, false, d.gateUp)
-		d.project(&l.Down, rows, d.activations(rows, d.gateUp), true, d.x)
+		decoder.Block(d, d.Network, i, d.saved, d.x)
 	}
-	d.normRows(rows, d.x, d.Norm, d.normed)
+	d.Norm(d.x, d.Network.Norm, d.normed)
 	d.project(&d.Head, rows, d.normed, false, d.logits)
 	g.launchDecoder(g.card.NextStep(), cuda.P(d.step), cuda.P(d.alive))
+}
+
+// Keep allocates nothing: nothing is differentiated.
+func (d *decoding) Keep(*decoder.Layer, *decoder.Saved[cuda.Pointer]) {}
+
+// Attend is attention over the prompt and over the tokens that were fed.
+func (d *decoding) Attend(i int, s *decoder.Saved[cuda.Pointer]) {
+	own := d.own.Add(i * d.n * d.opt.MaxTokens * 2 * d.keys())
+	d.g.launchOf(d.attention, d.plan.Decode(d.n), cuda.I(d.group), cuda.I(d.opt.MaxTokens), cuda.P(d.step), cuda.P(d.ranges),
+		cuda.F(d.scale()), cuda.P(d.contexts.layer(d.network, i)), cuda.P(own), cuda.P(s.QKV), cuda.P(d.ended), cuda.P(s.Attn))
 }
 
 // onDevice chooses the tokens on the device. From the third token on, a step is a recorded graph: its

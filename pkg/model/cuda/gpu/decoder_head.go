@@ -43,7 +43,7 @@ func (o *decoderOps) parts(places []int, most int) []part {
 // normHead begins the backward pass of the layers, from the gradient of the last RMSNorm of x.
 func (o *decoderOps) normHead(x, dfinal cuda.Pointer) {
 	h := o.Config.Hidden
-	o.normBackward(o.tokens, 1, h, x, o.Network.Norm, h, dfinal, h, false, o.dx, h, o.grads, o.grads.Network.Norm)
+	o.normBackward(o.n, 1, h, x, o.Network.Norm, h, dfinal, h, false, o.dx, h, o.grads, o.grads.Network.Norm)
 }
 
 func (o *decoderOps) LogProbs(places, targets []int, temperature float64) fused.Op {
@@ -94,13 +94,13 @@ func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 
 func (o *headOp) AllocateGrads() ([]*tensor.Dense, error) {
 	c, g := o.Config, o.grads.Network
-	return []*tensor.Dense{o.stream(o.dx), o.gradient(g.Norm, c.Hidden), o.gradient(g.Head.W, c.Vocab, c.Hidden)}, nil
+	return []*tensor.Dense{o.Stream(o.dx), o.GradientOf(g.Norm, c.Hidden), o.GradientOf(g.Head.W, c.Vocab, c.Hidden)}, nil
 }
 
 func (o *headOp) Backward(vals []G.Value) error {
 	c, n, d := o.Config, len(o.places), at(vals[4])
 	return o.do(func() {
-		dfinal, dstates := o.mem.zeros(o.tokens*c.Hidden), o.mem.floats(o.most*c.Hidden)
+		dfinal, dstates := o.mem.zeros(o.n*c.Hidden), o.mem.floats(o.most*c.Hidden)
 		for _, p := range o.parts {
 			if len(o.parts) > 1 {
 				o.logits(p)
@@ -150,7 +150,7 @@ func (o *valueOp) AllocateGrads() ([]*tensor.Dense, error) {
 	if bias == 0 { // no parameter: the gradient is not read
 		err = o.do(func() { bias = o.mem.zeros(1) })
 	}
-	return []*tensor.Dense{o.stream(o.dx), o.gradient(o.grads.Network.Norm, h), o.gradient(o.d.W, h), o.tensor(bias, 1)}, err
+	return []*tensor.Dense{o.Stream(o.dx), o.GradientOf(o.grads.Network.Norm, h), o.GradientOf(o.d.W, h), o.tensor(bias, 1)}, err
 }
 
 func (o *valueOp) Backward(vals []G.Value) error {
@@ -160,7 +160,7 @@ func (o *valueOp) Backward(vals []G.Value) error {
 			o.addColSum(n, 1, dv, 0, bias)
 		}
 		o.addColSum(n, h, o.states, dv, o.grads.at(o.d.W))
-		dstates, dfinal := o.mem.floats(n*h), o.mem.zeros(o.tokens*h)
+		dstates, dfinal := o.mem.floats(n*h), o.mem.zeros(o.n*h)
 		o.g.launch(o.g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(h), cuda.P(dv), cuda.P(at(vals[2])), cuda.P(dstates))
 		o.sumRows(o.part.back, h, dstates, dfinal)
 		o.normHead(at(vals[0]), dfinal)

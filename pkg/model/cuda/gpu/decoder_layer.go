@@ -8,14 +8,21 @@ import (
 	"grpo/pkg/model/decoder"
 )
 
-// pass runs the layers of a network over a tree. All matrices are (tokens, ...), tokens in the order
-// of the tree. It computes what pkg/model/decoder/pass.go does on the CPU.
-type pass struct {
+// rows is the part of a [decoder.Machine] that is the same for the tokens of a tree and for the last
+// tokens of completions: everything but attention.
+type rows struct {
 	*network
-	tree     *decoder.Tree
-	tokens   int
-	ids      cuda.Pointer // of the tokens
-	cos, sin cuda.Pointer // (tokens, dim/2)
+	n        int
+	cos, sin cuda.Pointer // (rows, dim/2)
+}
+
+// pass runs the layers of a network over a tree. All matrices are (tokens, ...), tokens in the order
+// of the tree.
+type pass struct {
+	rows
+	grads *network // nil without a backward pass
+	tree  *decoder.Tree
+	ids   cuda.Pointer // of the tokens
 
 	tiles                                              *kernels.Tiles
 	tile, low, seenAt, seen, task, taskAt, seenBy, sum cuda.Pointer // of tiles; sum: see attendBackward
@@ -26,13 +33,13 @@ const taskTiles = 32
 
 // newPass uploads a tree; backward says that the backward methods will be called.
 func (n *network) newPass(t *decoder.Tree, backward bool) *pass {
-	p := &pass{network: n, tree: t, tokens: len(t.Tokens), ids: upload(n.mem, t.Tokens)}
+	p := &pass{rows: rows{network: n, n: len(t.Tokens)}, tree: t, ids: upload(n.mem, t.Tokens)}
 	positions, longest := make([]int32, len(t.Positions)), 0
 	for i, at := range t.Positions {
 		positions[i], longest = int32(at), max(longest, at+1)
 	}
 	half := n.Config.HeadDim / 2
-	p.cos, p.sin = n.mem.floats(p.tokens*half), n.mem.floats(p.tokens*half)
+	p.cos, p.sin = p.Matrix(half), p.Matrix(half)
 	lengths := make([]int, len(t.Segments))
 	for s, segment := range t.Segments {
 		lengths[s] = len(segment.Tokens)
@@ -46,8 +53,8 @@ func (n *network) newPass(t *decoder.Tree, backward bool) *pass {
 	defer n.mem.Back(n.mem.Mark())
 	cos, sin := n.rotations(longest)
 	at := upload(n.mem, positions)
-	n.g.gather(p.tokens, half, at, cos, p.cos)
-	n.g.gather(p.tokens, half, at, sin, p.sin)
+	n.g.gather(p.n, half, at, cos, p.cos)
+	n.g.gather(p.n, half, at, sin, p.sin)
 	return p
 }
 
@@ -62,17 +69,34 @@ func (n *network) rotations(length int) (cos, sin cuda.Pointer) {
 	return upload(n.mem, c), upload(n.mem, s)
 }
 
-// states is memory for a matrix like the residual stream.
-func (p *pass) states() cuda.Pointer { return p.mem.floats(p.tokens * p.Config.Hidden) }
+func (r *rows) Matrix(width int) cuda.Pointer { return r.mem.floats(r.n * width) }
+func (r *rows) Mark() []int                   { return r.mem.Mark() }
+func (r *rows) Back(mark []int)               { r.mem.Back(mark) }
 
-func (p *pass) copyStates(to, from cuda.Pointer) {
-	_ = p.g.dev.Copy(to, from, 4*p.tokens*p.Config.Hidden)
+func (r *rows) Copy(to, from cuda.Pointer) {
+	if to != from {
+		_ = r.g.dev.Copy(to, from, 4*r.n*r.Config.Hidden)
+	}
 }
+
+func (r *rows) Norm(x cuda.Pointer, w []float32, y cuda.Pointer) { r.normRows(r.n, x, w, y) }
+
+func (r *rows) Project(m *decoder.Projection, x cuda.Pointer, accumulate bool, y cuda.Pointer) {
+	r.project(m, r.n, x, accumulate, y)
+}
+
+func (r *rows) Gate(gateUp, y cuda.Pointer) {
+	ffn := r.Config.FFN
+	r.g.launchDecoder(r.g.card.Columns(kernels.SwiGLU, r.n, ffn), cuda.I(r.n), cuda.I(ffn), cuda.P(gateUp), cuda.P(y))
+}
+
+// states is memory for a matrix like the residual stream.
+func (p *pass) states() cuda.Pointer { return p.Matrix(p.Config.Hidden) }
 
 // norm is the RMSNorm of states, with the weights w.
 func (p *pass) norm(x cuda.Pointer, w []float32) cuda.Pointer {
 	y := p.states()
-	p.normRows(p.tokens, x, w, y)
+	p.Norm(x, w, y)
 	return y
 }
 
@@ -106,61 +130,34 @@ func (n *network) normBackward(rows, per, width int, x cuda.Pointer, w []float32
 	}
 }
 
-// saved is what the backward pass needs of a layer; as on the CPU, norms and the output of SwiGLU are
-// computed again.
-type saved struct {
-	in, mid cuda.Pointer // the residual stream before attention and before the feed-forward layer
-	qkv     cuda.Pointer // (tokens, q + 2 kv), after the rotation
-	raw     cuda.Pointer // the same before q/k norms and rotation; only with q/k norms
-	lse     cuda.Pointer // (tokens, heads), of attention's softmax
-	attn    cuda.Pointer // (tokens, q)
-	gateUp  cuda.Pointer // (tokens, 2 ffn)
+// Keep allocates the rows before q/k norms, and the logarithms of attention's sums.
+func (p *pass) Keep(l *decoder.Layer, s *decoder.Saved[cuda.Pointer]) {
+	if l.QNorm != nil && p.grads != nil {
+		s.Raw = p.Matrix(p.row())
+	}
+	s.Stats = p.Matrix(p.Config.Heads)
 }
 
-// block adds a layer's attention and feed-forward outputs to the residual stream in and writes the
-// sum to out. With out = 0 it only computes what it returns, for the backward pass.
-func (p *pass) block(l *decoder.Layer, in, out cuda.Pointer) saved {
-	c, n := p.Config, p.tokens
-	s := saved{in: in, qkv: p.mem.floats(n * p.row())}
-	if l.QNorm != nil {
-		s.raw = p.mem.floats(n * p.row())
-	}
-	s.lse, s.attn = p.mem.floats(n*c.Heads), p.mem.floats(n*p.heads())
-	s.mid, s.gateUp = p.states(), p.mem.floats(n*2*c.FFN)
-	defer p.mem.Back(p.mem.Mark())
-
-	p.project(&l.QKV, n, p.norm(in, l.AttnNorm), false, s.qkv)
-	p.finishQKV(l, n, s.qkv, s.raw, p.cos, p.sin)
-	p.g.launchOf(p.attention, p.plan.Forward(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt), cuda.P(p.seen),
-		cuda.F(p.scale()), cuda.P(s.qkv), cuda.P(s.attn), cuda.P(s.lse))
-	p.copyStates(s.mid, in)
-	p.project(&l.Out, n, s.attn, true, s.mid)
-
-	p.project(&l.GateUp, n, p.norm(s.mid, l.FFNNorm), false, s.gateUp)
-	if out != 0 {
-		p.copyStates(out, s.mid)
-		p.project(&l.Down, n, p.activations(n, s.gateUp), true, out)
-	}
-	return s
-}
-
-// finishQKV adds the biases to n rows of queries, keys and values, normalises queries and keys where
-// the network does so, and rotates them. With raw it keeps the rows before the norms there.
-func (n *network) finishQKV(l *decoder.Layer, rows int, qkv, raw, cos, sin cuda.Pointer) {
-	c, g, width := n.Config, n.g, n.row()
+func (r *rows) FinishQKV(l *decoder.Layer, s *decoder.Saved[cuda.Pointer]) {
+	c, g, width := r.Config, r.g, r.row()
 	if l.QKVBias != nil {
-		g.launchDecoder(g.card.Columns(kernels.AddRows, rows, width), cuda.I(rows), cuda.I(width), cuda.P(qkv), cuda.I(width),
-			cuda.P(n.at(l.QKVBias)))
+		g.launchDecoder(g.card.Columns(kernels.AddRows, r.n, width), cuda.I(r.n), cuda.I(width), cuda.P(s.QKV), cuda.I(width),
+			cuda.P(r.at(l.QKVBias)))
 	}
 	if l.QNorm != nil {
-		if raw != 0 {
-			_ = g.dev.Copy(raw, qkv, 4*rows*width)
+		if s.Raw != 0 {
+			_ = g.dev.Copy(s.Raw, s.QKV, 4*r.n*width)
 		}
-		k := qkv.Add(n.heads())
-		n.normHeads(rows, c.Heads, c.HeadDim, qkv, width, l.QNorm, qkv, width)
-		n.normHeads(rows, c.KVHeads, c.HeadDim, k, width, l.KNorm, k, width)
+		k := s.QKV.Add(r.heads())
+		r.normHeads(r.n, c.Heads, c.HeadDim, s.QKV, width, l.QNorm, s.QKV, width)
+		r.normHeads(r.n, c.KVHeads, c.HeadDim, k, width, l.KNorm, k, width)
 	}
-	n.rotate(rows, qkv, cos, sin, 1)
+	r.rotate(r.n, s.QKV, r.cos, r.sin, 1)
+}
+
+func (p *pass) Attend(_ int, s *decoder.Saved[cuda.Pointer]) {
+	p.g.launchOf(p.attention, p.plan.Forward(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt), cuda.P(p.seen),
+		cuda.F(p.scale()), cuda.P(s.QKV), cuda.P(s.Attn), cuda.P(s.Stats))
 }
 
 // rotate rotates queries and keys, which follow them, or with sign -1 their gradients.
@@ -170,53 +167,41 @@ func (n *network) rotate(rows int, qkv, cos, sin cuda.Pointer, sign float32) {
 		cuda.P(qkv), cuda.I(n.row()), cuda.P(cos), cuda.P(sin), cuda.F(sign))
 }
 
-// activations are the inputs of a layer's last matrix.
-func (n *network) activations(rows int, gateUp cuda.Pointer) cuda.Pointer {
-	ffn := n.Config.FFN
-	a := n.mem.floats(rows * ffn)
-	n.g.launchDecoder(n.g.card.Columns(kernels.SwiGLU, rows, ffn), cuda.I(rows), cuda.I(ffn), cuda.P(gateUp), cuda.P(a))
-	return a
+func (p *pass) NormBackward(x cuda.Pointer, w []float32, dy, dx cuda.Pointer, dw []float32) {
+	h := p.Config.Hidden
+	p.normBackward(p.n, 1, h, x, w, h, dy, h, true, dx, h, p.grads, dw)
 }
 
-// blockBackward replaces dx, the gradient of a layer's output, by that of its input, and adds the
-// gradients of its weights to d, whose numbers grads has. It overwrites what s has.
-func (p *pass) blockBackward(l, d *decoder.Layer, grads *network, s *saved, dx cuda.Pointer) {
-	defer p.mem.Back(p.mem.Mark())
-	c, n, h := p.Config, p.tokens, p.Config.Hidden
+func (p *pass) ProjectBackward(m, g *decoder.Projection, x, dy, dx cuda.Pointer) {
+	p.projectBackward(m, g, p.grads, p.n, x, dy, dx)
+}
 
-	x, da, dnorm := p.norm(s.mid, l.FFNNorm), p.mem.floats(n*c.FFN), p.states()
-	p.projectBackward(&l.Down, &d.Down, grads, n, p.activations(n, s.gateUp), dx, da)
-	p.g.launchDecoder(p.g.card.Columns(kernels.SwiGLUBackward, n, c.FFN), cuda.I(n), cuda.I(c.FFN), cuda.P(s.gateUp), cuda.P(da))
-	p.projectBackward(&l.GateUp, &d.GateUp, grads, n, x, s.gateUp, dnorm)
-	p.normBackward(n, 1, h, s.mid, l.FFNNorm, h, dnorm, h, true, dx, h, grads, d.FFNNorm)
+func (p *pass) GateBackward(gateUp, dy cuda.Pointer) {
+	ffn := p.Config.FFN
+	p.g.launchDecoder(p.g.card.Columns(kernels.SwiGLUBackward, p.n, ffn), cuda.I(p.n), cuda.I(ffn), cuda.P(gateUp), cuda.P(dy))
+}
 
-	do, dqkv, q := p.mem.floats(n*p.heads()), p.mem.floats(n*p.row()), p.heads()
-	p.projectBackward(&l.Out, &d.Out, grads, n, s.attn, dx, do)
-	p.attendBackward(s, do, dqkv)
+func (p *pass) FinishQKVBackward(l, g *decoder.Layer, s *decoder.Saved[cuda.Pointer], dqkv cuda.Pointer) {
+	c, n, w, q := p.Config, p.n, p.row(), p.heads()
 	p.rotate(n, dqkv, p.cos, p.sin, -1)
 	if l.QNorm != nil {
-		w := p.row()
-		p.normBackward(n, c.Heads, c.HeadDim, s.raw, l.QNorm, w, dqkv, w, false, dqkv, w, grads, d.QNorm)
-		p.normBackward(n, c.KVHeads, c.HeadDim, s.raw.Add(q), l.KNorm, w, dqkv.Add(q), w, false, dqkv.Add(q), w, grads, d.KNorm)
+		k, dk := s.Raw.Add(q), dqkv.Add(q)
+		p.normBackward(n, c.Heads, c.HeadDim, s.Raw, l.QNorm, w, dqkv, w, false, dqkv, w, p.grads, g.QNorm)
+		p.normBackward(n, c.KVHeads, c.HeadDim, k, l.KNorm, w, dk, w, false, dk, w, p.grads, g.KNorm)
 	}
-	if d.QKVBias != nil {
-		p.addColSum(n, p.row(), dqkv, 0, grads.at(d.QKVBias))
+	if g.QKVBias != nil {
+		p.addColSum(n, w, dqkv, 0, p.grads.at(g.QKVBias))
 	}
-	x = p.norm(s.in, l.AttnNorm)
-	p.projectBackward(&l.QKV, &d.QKV, grads, n, x, dqkv, dnorm)
-	p.normBackward(n, 1, h, s.in, l.AttnNorm, h, dnorm, h, true, dx, h, grads, d.AttnNorm)
 }
 
-// attendBackward writes the gradients of queries, keys and values to dqkv, from do, that of the
-// outputs of attention.
-func (p *pass) attendBackward(s *saved, do, dqkv cuda.Pointer) {
+func (p *pass) AttendBackward(s *decoder.Saved[cuda.Pointer], do, dqkv cuda.Pointer) {
 	g, scale := p.g, cuda.F(p.scale())
-	delta := p.mem.floats(p.tokens * p.Config.Heads)
-	g.launchOf(p.attention, p.plan.Delta(p.tokens), cuda.I(p.tokens), cuda.P(s.attn), cuda.P(do), cuda.P(delta))
+	delta := p.Matrix(p.Config.Heads)
+	g.launchOf(p.attention, p.plan.Delta(p.n), cuda.I(p.n), cuda.P(s.Attn), cuda.P(do), cuda.P(delta))
 	g.launchOf(p.attention, p.plan.BackwardQ(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt), cuda.P(p.seen), scale,
-		cuda.P(s.qkv), cuda.P(do), cuda.P(s.lse), cuda.P(delta), cuda.P(dqkv))
+		cuda.P(s.QKV), cuda.P(do), cuda.P(s.Stats), cuda.P(delta), cuda.P(dqkv))
 	g.launchOf(p.attention, p.plan.BackwardKV(p.tiles.Tasks()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.task), cuda.P(p.seenBy), scale,
-		cuda.P(s.qkv), cuda.P(do), cuda.P(s.lse), cuda.P(delta), cuda.P(p.sum))
+		cuda.P(s.QKV), cuda.P(do), cuda.P(s.Stats), cuda.P(delta), cuda.P(p.sum))
 	g.launchOf(p.attention, p.plan.SumKV(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.taskAt), cuda.P(p.sum), cuda.P(dqkv))
 }
 

@@ -19,7 +19,6 @@ var _ decoder.Backend = (*device)(nil)
 // decoderOps implements [decoder.Ops]. Its memory is the arena's.
 type decoderOps struct {
 	*pass
-	grads         *network // nil without a backward pass
 	checkpointing bool
 	dx            cuda.Pointer    // the gradient of the residual stream
 	spare         [2]cuda.Pointer // without a backward pass, outputs of layers in turn
@@ -80,15 +79,16 @@ func (o *decoderOps) Weight(x []float32, shape ...int) *tensor.Dense {
 	return o.tensor(at, shape...)
 }
 
-// gradient is the gradient of a weight as a value; nil if that is frozen.
-func (o *decoderOps) gradient(x []float32, shape ...int) *tensor.Dense {
+func (o *decoderOps) Do(f func()) error         { return o.do(f) }
+func (o *decoderOps) At(v G.Value) cuda.Pointer { return at(v) }
+func (o *decoderOps) Grad() cuda.Pointer        { return o.dx }
+
+// GradientOf is the gradient of a weight as a value; nil if that is frozen.
+func (o *decoderOps) GradientOf(x []float32, shape ...int) *tensor.Dense {
 	return o.tensor(o.grads.at(x), shape...)
 }
 
-// stream is a matrix like the residual stream as a value.
-func (o *decoderOps) stream(x cuda.Pointer) *tensor.Dense {
-	return o.tensor(x, o.tokens, o.Config.Hidden)
-}
+func (o *decoderOps) Stream(x cuda.Pointer) *tensor.Dense { return o.tensor(x, o.n, o.Config.Hidden) }
 
 func (o *decoderOps) Embed() fused.Op { return &embedOp{o} }
 
@@ -99,13 +99,13 @@ func (o *embedOp) Forward([]G.Value) (G.Value, error) {
 	var x cuda.Pointer
 	err := o.do(func() {
 		x = o.states()
-		o.g.gather(o.tokens, o.Config.Hidden, o.ids, o.at(o.Network.Embed), x)
+		o.g.gather(o.n, o.Config.Hidden, o.ids, o.at(o.Network.Embed), x)
 	})
-	return o.stream(x), err
+	return o.Stream(x), err
 }
 
 func (o *embedOp) AllocateGrads() ([]*tensor.Dense, error) {
-	return []*tensor.Dense{o.gradient(o.grads.Network.Embed, o.Config.Vocab, o.Config.Hidden)}, nil
+	return []*tensor.Dense{o.GradientOf(o.grads.Network.Embed, o.Config.Vocab, o.Config.Hidden)}, nil
 }
 
 // Backward leaves the padding token out, as transformers does.
@@ -135,48 +135,13 @@ func (n *network) sumRows(l lists, width int, x, out cuda.Pointer) {
 }
 
 func (o *decoderOps) Block(i int) fused.Op {
-	op := &blockOp{decoderOps: o, layer: &o.Layers[i], out: o.spare[i%2]}
-	if o.grads != nil {
-		op.d = &o.grads.Layers[i]
+	op := &decoder.BlockOp[cuda.Pointer]{M: o, Net: o.Network, Index: i, Checkpointing: o.checkpointing}
+	if o.grads == nil {
+		op.Out = &o.spare[i%2]
+	} else {
+		op.Grads = o.grads.Network
 	}
 	return op
-}
-
-// blockOp is [decoder.Ops.Block].
-type blockOp struct {
-	*decoderOps
-	layer, d *decoder.Layer // d has the gradients
-	saved    saved
-	out      cuda.Pointer
-	mark     []int // of the memory before the layer
-}
-
-func (o *blockOp) Forward(in []G.Value) (G.Value, error) {
-	err := o.do(func() {
-		if o.out == 0 { // the next layer's input
-			o.out = o.states()
-		}
-		o.mark = o.mem.Mark()
-		o.saved = o.block(o.layer, at(in[0]), o.out)
-		if o.d == nil || o.checkpointing {
-			o.mem.Back(o.mark)
-		}
-	})
-	return o.stream(o.out), err
-}
-
-func (o *blockOp) AllocateGrads() ([]*tensor.Dense, error) {
-	return []*tensor.Dense{o.stream(o.dx), o.gradient(o.d.All, len(o.d.All))}, nil
-}
-
-func (o *blockOp) Backward(vals []G.Value) error {
-	return o.do(func() {
-		if o.checkpointing {
-			o.saved = o.block(o.layer, at(vals[0]), 0)
-		}
-		o.blockBackward(o.layer, o.d, o.grads, &o.saved, o.dx)
-		o.mem.Back(o.mark)
-	})
 }
 
 // scale multiplies the scores of attention.

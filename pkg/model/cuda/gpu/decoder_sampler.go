@@ -64,7 +64,8 @@ func (s *decoderSampler) SampleEach(prompts [][]int, group int, opts []model.Sam
 			}
 			for i, opt := range opts {
 				mark := n.mem.Mark()
-				d := &decoding{network: n, contexts: c, opt: opt, end: s.end, group: group, first: lo, out: out[i][lo*group : hi*group]}
+				d := &decoding{rows: rows{network: n, n: (hi - lo) * group}, contexts: c, opt: opt, end: s.end, group: group, first: lo,
+					out: out[i][lo*group : hi*group]}
 				if err := d.complete(draws); err != nil {
 					return err
 				}
@@ -126,11 +127,12 @@ func (n *network) readPrompts(prompts [][]int) (*contexts, error) {
 	defer n.mem.Back(n.mem.Mark())
 	p := n.newPass(t, false)
 	in, out := p.states(), p.states()
-	n.g.gather(p.tokens, c.Hidden, p.ids, n.at(n.Embed), in)
+	n.g.gather(p.n, c.Hidden, p.ids, n.at(n.Embed), in)
 	for l := range n.Layers {
 		mark := n.mem.Mark()
-		qkv, kv := p.block(&n.Layers[l], in, out).qkv, 2*n.keys()
-		n.g.launchDecoder(n.g.card.Columns(kernels.CopyColumns, x.rows, kv), cuda.I(x.rows), cuda.I(kv), cuda.P(qkv.Add(n.heads())),
+		s, kv := decoder.NewSaved(p, n.Network, in, p.states()), 2*n.keys()
+		decoder.Block(p, n.Network, l, s, out)
+		n.g.launchDecoder(n.g.card.Columns(kernels.CopyColumns, x.rows, kv), cuda.I(x.rows), cuda.I(kv), cuda.P(s.QKV.Add(n.heads())),
 			cuda.I(n.row()), cuda.P(x.layer(n, l)), cuda.I(kv))
 		n.mem.Back(mark)
 		in, out = out, in
