@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package faulttest
 
 import (
 	"errors"
@@ -36,10 +36,10 @@ func untilDone(dir string, once func() (outcome, error)) (commands int, err erro
 // kill also waits for a temporary file to appear: writes are too short to be hit often by chance.
 func killTraining(l *lab) (string, error) {
 	kills, runs, writing, drawn := 0, 0, 0, 0
-	for ; kills < l.options.kills; runs++ {
+	for ; kills < l.kills; runs++ {
 		dir := l.dir()
 		_, err := untilDone(dir, func() (outcome, error) {
-			if kills >= l.options.kills {
+			if kills >= l.kills {
 				return l.train(dir).succeed()
 			}
 			s := timedSignal{after: l.moment(), signal: syscall.SIGKILL}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package faulttest
 
 import (
 	"bytes"
@@ -28,7 +28,8 @@ var smallRun = []string{"train", "-c", "smoke", "--quiet", "--threads", "1", "--
 // lab has what all faults share.
 type lab struct {
 	ctx       context.Context
-	options   options
+	kills     int
+	seed      uint64
 	binary    string
 	self      string // this program, which runs another under limits
 	work      string // folder of all runs
@@ -42,8 +43,8 @@ type lab struct {
 	made int
 }
 
-func newLab(ctx context.Context, o options) (*lab, error) {
-	l := &lab{ctx: ctx, options: o, binary: o.binary}
+func newLab(ctx context.Context, kills int, seed uint64) (*lab, error) {
+	l := &lab{ctx: ctx, kills: kills, seed: seed}
 	var err error
 	if l.self, err = os.Executable(); err != nil {
 		return nil, err
@@ -51,15 +52,10 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 	if l.work, err = os.MkdirTemp("", "grpo-faults-"); err != nil {
 		return nil, err
 	}
-	if l.binary == "" {
-		l.binary = filepath.Join(l.work, "grpo")
-		out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", l.binary, "grpo").CombinedOutput()
-		if err != nil {
-			return nil, fmt.Errorf("build the program: %w: %s", err, bytes.TrimSpace(out))
-		}
-	}
-	if l.binary, err = filepath.Abs(l.binary); err != nil {
-		return nil, err
+	l.binary = filepath.Join(l.work, "grpo")
+	out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", l.binary, "grpo").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("build the program: %w: %s", err, bytes.TrimSpace(out))
 	}
 	v, err := l.command("version").succeed()
 	if err != nil {
@@ -86,7 +82,7 @@ func (l *lab) at(name string) *lab {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	own := *l
-	own.rng, own.made = rand.New(rand.NewPCG(l.options.seed, h.Sum64())), 0
+	own.rng, own.made = rand.New(rand.NewPCG(l.seed, h.Sum64())), 0
 	own.name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
@@ -103,7 +99,7 @@ func (l *lab) dir() string {
 }
 
 // tries scales a fault's number of tries n, which is for 200 kills.
-func (l *lab) tries(n int) int { return max(1, n*l.options.kills/200) }
+func (l *lab) tries(n int) int { return max(1, n*l.kills/200) }
 
 // moment is a random time within the duration of the reference run.
 func (l *lab) moment() time.Duration { return time.Duration(l.rng.Float64() * float64(l.took)) }

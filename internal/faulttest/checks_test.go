@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package faulttest
 
 import (
 	"bytes"
@@ -184,7 +184,7 @@ func TestSome(t *testing.T) {
 
 // TestStreams: a fault's random moments do not depend on which other faults are tried.
 func TestStreams(t *testing.T) {
-	l := &lab{options: options{seed: 3}, took: time.Second, work: "w"}
+	l := &lab{seed: 3, took: time.Second, work: "w"}
 	a, b := l.at("Disk full"), l.at("kill -9")
 	first := []time.Duration{a.moment(), a.moment()}
 	if b.moment(); !slices.Equal(first, func() []time.Duration { c := l.at("Disk full"); return []time.Duration{c.moment(), c.moment()} }()) {
