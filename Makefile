@@ -130,7 +130,9 @@ slurm-test: ## a sweep on a real Slurm of one node; Debian and root, installs wh
 # The same sources, version and release of Go give the same bytes.
 release: ## archives for every platform with man pages, completions and SHA256SUMS, in dist/; VERSION=, PLATFORMS=
 	rm -rf dist
-	$(GO) run ./internal/release -out dist $(if $(VERSION),-version $(VERSION)) $(if $(PLATFORMS),-platforms $(PLATFORMS))
+	internal/release/release dist "$(VERSION)" $(subst $(comma), ,$(PLATFORMS))
+
+comma := ,
 
 clean:
 	rm -rf grpo results/smoke results/base-build $(CHECK) dist

@@ -127,7 +127,7 @@ func shellOf(text string) string {
 // shell's name.
 func noShell(s source) (faults []string) {
 	// That file gives shells the completions that were written for them.
-	if s.imports("os/exec") && s.name != "internal/release/shells_test.go" {
+	if s.imports("os/exec") && s.name != "cmd/man_test.go" {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 				if text, err := strconv.Unquote(lit.Value); err == nil && shellOf(text) != "" {
