@@ -13,6 +13,9 @@ type builtin struct {
 	do     func(r *run, v any, a []any) any
 }
 
+// defaults of parameters that are no integers; none is nil.
+var defaults = map[string]any{"false": false, "''": "", "key": "key", "common": "common", "0.0": 0.0}
+
 // arguments of a call. texts has those of exprs that are strings in the source: names of filters and tests.
 type arguments struct {
 	exprs []expr
@@ -63,7 +66,7 @@ func (p *parser) bind(what string, b builtin, a *arguments) func(*run, any) any 
 			} else if number, err := strconv.Atoi(value); err == nil {
 				exprs = append(exprs, constant(number))
 			} else if optional {
-				exprs = append(exprs, constant(map[string]any{"false": false, "''": "", "key": "key"}[value]))
+				exprs = append(exprs, constant(defaults[value]))
 			} else {
 				p.fail("%s needs the argument %s", what, name)
 			}
@@ -85,6 +88,16 @@ func (p *parser) filter() func(*run, any) any {
 	f, ok := filters[name]
 	p.must(ok, "the filter %.40s is not supported", name)
 	return p.bind("the filter "+name, f, a)
+}
+
+// chain reads filters with | between them.
+func (p *parser) chain() func(*run, any) any {
+	f := p.filter()
+	if !p.accept("|") {
+		return f
+	}
+	rest := p.chain()
+	return func(r *run, v any) any { return rest(r, f(r, v)) }
 }
 
 func (p *parser) test() func(*run, any) any {

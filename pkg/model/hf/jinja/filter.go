@@ -2,11 +2,8 @@ package jinja
 
 import (
 	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 )
 
 // ofText makes a filter of a method of texts, for values that are none too.
@@ -49,14 +46,56 @@ func oneOf(index func(n int) int) builtin {
 	}}
 }
 
-// sorted makes a filter that sorts items by keys, equal ones in their order.
-func (r *run) sorted(items []any, key func(any) any, caseSensitive, reverse bool) any {
-	pairs := r.each(items, func(x any) any {
-		k := key(x)
-		if s, ok := k.(string); ok && !caseSensitive {
-			k = lower(s)
+// folded is a key without the case of letters, unless that counts.
+func folded(key any, caseSensitive bool) any {
+	if s, ok := key.(string); ok && !caseSensitive {
+		return lower(s)
+	}
+	return key
+}
+
+// extreme makes the filters min and max.
+func extreme(largest bool) builtin {
+	return builtin{"case_sensitive=false attribute=none", func(r *run, v any, a []any) any {
+		all := r.sorted(r.iterate(v), func(x any) any { return r.path(x, a[1]) }, truth(a[0]), largest).items
+		if len(all) == 0 {
+			return undefined("an item of an empty list")
 		}
-		return [2]any{k, x}
+		return all[0]
+	}}
+}
+
+// groupby are the items of each value of an attribute, which is that of the first of them.
+func groupby(r *run, v any, a []any) any {
+	var groups []any
+	var last any
+	key := func(x any) any { return folded(r.path(x, a[0]), false) }
+	for _, x := range r.sorted(r.iterate(v), key, true, false).items {
+		if len(groups) == 0 || !r.equal(last, key(x)) {
+			last = key(x)
+			items, names := []any{r.path(x, a[0]), list(nil)}, []string{"grouper", "list"}
+			groups = append(groups, &sequence{kind: "tuple", items: items, names: names})
+		}
+		items := groups[len(groups)-1].(*sequence).items[1].(*sequence)
+		items.items = append(items.items, x)
+	}
+	return list(groups)
+}
+
+var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;")
+
+func escape(r *run, v any, _ []any) any {
+	if m, ok := v.(markup); ok {
+		return m
+	}
+	r.spend(5, len(r.str(v)))
+	return markup(escapes.Replace(r.str(v)))
+}
+
+// sorted makes a filter that sorts items by keys, equal ones in their order.
+func (r *run) sorted(items []any, key func(any) any, caseSensitive, reverse bool) *sequence {
+	pairs := r.each(items, func(x any) any {
+		return [2]any{folded(key(x), caseSensitive), x}
 	})
 	slices.SortStableFunc(pairs, func(a, b any) int {
 		c := r.compare(a.([2]any)[0], b.([2]any)[0])
@@ -64,28 +103,6 @@ func (r *run) sorted(items []any, key func(any) any, caseSensitive, reverse bool
 		return c * (1 - 2*number(reverse))
 	})
 	return list(r.each(pairs, func(p any) any { return p.([2]any)[1] }))
-}
-
-var wholeNumber = regexp.MustCompile(`^[+-]?\d+(?:_\d+)*$`)
-
-// toInt is Python's int, of a text with an integer or without a number, and the default otherwise.
-func toInt(_ *run, v any, a []any) any {
-	f, isFloat := v.(float64)
-	s, isText := v.(string)
-	s = strings.TrimFunc(s, isSpace)
-	switch {
-	case isInt(v):
-		return number(v)
-	case isFloat && math.Abs(f) < 1<<53:
-		return int(f)
-	case wholeNumber.MatchString(s):
-		n, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
-		must(err == nil, "the number %.40q is too large", s)
-		return n
-	}
-	isNumeral := strings.ContainsFunc(s, unicode.IsNumber) || strings.Contains(strings.ToLower(s), "n") && len(s) < 10
-	must(v == nil || isPlain(v) || isText && !isNumeral, "int of %s %.40q is not supported", typeName(v), s)
-	return a[0]
 }
 
 var filters = map[string]builtin{
@@ -139,39 +156,35 @@ var filters = map[string]builtin{
 		must(i >= 0, "dictsort by %.40q", r.plain(a[1]))
 		return r.sorted(r.pairs(v), func(x any) any { return r.item(x, i) }, truth(a[0]), truth(a[2]))
 	}},
-	"int":    {"default=0", toInt},
-	"tojson": {"ensure_ascii=false indent=none separators=none sort_keys=false", tojson},
-}
-
-var tests = makeTests()
-
-func makeTests() map[string]builtin {
-	is := func(kinds ...string) builtin {
-		return builtin{"", func(_ *run, v any, _ []any) any { return slices.Contains(kinds, typeName(v)) }}
-	}
-	oneOf := func(values ...any) builtin {
-		return builtin{"", func(_ *run, v any, _ []any) any { return slices.Contains(values, v) }}
-	}
-	tests := map[string]builtin{
-		"undefined": is("undefined"), "none": oneOf(nil), "true": oneOf(true), "false": oneOf(false),
-		"boolean": oneOf(true, false),
-		"defined": {"", func(_ *run, v any, _ []any) any { return typeName(v) != "undefined" }},
-		"integer": {"", func(_ *run, v any, _ []any) any { return isInt(v) && v != true && v != false }},
-		"float":   is("float"), "number": is("int", "float"), "string": is("str", "safe text"), "mapping": is("dict"),
-		"sequence": is("str", "safe text", "list", "tuple", "range", "dict", "undefined"),
-		"iterable": is("str", "safe text", "list", "tuple", "range", "dict", "undefined", "iterator",
-			"dict_keys", "dict_values", "dict_items"),
-		"in":          {"seq", func(r *run, v any, a []any) any { return r.contains(a[0], v) }},
-		"divisibleby": {"num", func(r *run, v any, a []any) any { return r.equal(r.operate("%", v, a[0]), 0) }},
-	}
-	for i, name := range []string{"even", "odd"} {
-		tests[name] = builtin{"", func(r *run, v any, _ []any) any { return r.equal(r.operate("%", v, 2), i) }}
-	}
-	for op, names := range map[string]string{"==": "eq equalto", "!=": "ne", "<": "lt lessthan", "<=": "le",
-		">": "gt greaterthan", ">=": "ge"} {
-		for _, name := range append(strings.Fields(names), op) {
-			tests[name] = builtin{"/other", func(r *run, v any, a []any) any { return r.holds(op, v, a[0]) }}
+	"int": {"default=0", toInt},
+	"abs": {"", func(r *run, v any, _ []any) any {
+		if isInt(v) && number(v) >= 0 {
+			return number(v)
+		} else if isInt(v) {
+			return integer("-", 0, number(v))
 		}
-	}
-	return tests
+		return math.Abs(float(v))
+	}},
+	"round": {"precision=0 method=common", round},
+	"float": {"default=0.0", toFloat},
+	"sum": {"attribute=none start=0", func(r *run, v any, a []any) any {
+		sum := a[1]
+		for _, x := range r.iterate(v) {
+			sum = r.operate("+", sum, r.path(x, a[0]))
+		}
+		return sum
+	}},
+	"min": extreme(false), "max": extreme(true),
+	"unique": {"case_sensitive=false attribute=none", func(r *run, v any, a []any) any {
+		seen := &dict{}
+		return iterator(slices.DeleteFunc(slices.Clone(r.iterate(v)), func(x any) bool {
+			key := folded(r.path(x, a[1]), truth(a[0]))
+			_, again := seen.get(key)
+			r.set(seen, key, nil)
+			return again
+		}))
+	}},
+	"groupby": {"attribute", groupby},
+	"escape":  {"", escape}, "e": {"", escape},
+	"tojson": {"ensure_ascii=false indent=none separators=none sort_keys=false", tojson},
 }

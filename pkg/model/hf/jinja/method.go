@@ -155,6 +155,13 @@ var methods = map[string]builtin{
 	"replace": {"/old new count=-1", func(r *run, v any, a []any) any {
 		return r.replace(text(v), text(a[0]), text(a[1]), a[2])
 	}},
+	"cycle": {"*", func(_ *run, v any, a []any) any {
+		l, ok := v.(*loop)
+		must(ok && len(a) > 0, "cycle of %s, or of no values", typeName(v))
+		return a[l.at%len(a)]
+	}},
+	"removeprefix": {"/x", func(_ *run, v any, a []any) any { return strings.TrimPrefix(text(v), text(a[0])) }},
+	"removesuffix": {"/x", func(_ *run, v any, a []any) any { return strings.TrimSuffix(text(v), text(a[0])) }},
 	"get": ofDicts("/key default=none", func(_ *run, d *dict, a []any) any {
 		if v, ok := d.get(a[0]); ok {
 			return v

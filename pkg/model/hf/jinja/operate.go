@@ -106,27 +106,28 @@ func (r *run) holds(op string, a, b any) bool {
 }
 
 // attributes that values have in Python, besides methods that are supported: an error, not undefined.
-var attributes = strings.Fields(`append as_integer_ratio bit_count bit_length capitalize casefold center clear conjugate copy
-	count denominator encode endswith expandtabs extend find format format_map from_bytes fromhex fromkeys get hex imag index
-	insert is_integer isalnum isalpha isascii isdecimal isdigit isdisjoint isidentifier islower isnumeric isprintable isspace
-	istitle isupper items join keys ljust lower lstrip maketrans mapping numerator partition pop popitem real remove
-	removeprefix removesuffix replace reverse rfind rindex rjust rpartition rsplit rstrip setdefault sort split splitlines
-	start startswith step stop strip swapcase title to_bytes translate update upper values zfill`)
+var attributes = strings.Fields(`
+	append as_integer_ratio bit_count bit_length capitalize casefold center clear close conjugate copy count
+	denominator encode endswith expandtabs extend find format format_map from_bytes fromhex fromkeys get hex
+	imag index insert is_integer isalnum isalpha isascii isdecimal isdigit isdisjoint isidentifier islower
+	isnumeric isprintable isspace istitle isupper items join keys ljust lower lstrip maketrans mapping
+	numerator partition pop popitem real remove removeprefix removesuffix replace reverse rfind rindex rjust
+	rpartition rsplit rstrip send setdefault sort split splitlines start startswith step stop strip swapcase
+	throw title to_bytes translate update upper values zfill`)
 
 // ofDict are those of them that a dict has: there they come before its items.
 var ofDict = strings.Fields("clear copy fromkeys get items keys pop popitem setdefault update values")
 
 // attribute is v.name.
 func (r *run) attribute(v any, name string) any {
-	d, isDict := v.(*dict)
+	_, isDict := v.(*dict)
 	switch {
-	case strings.HasPrefix(name, "_"), isDict && slices.Contains(ofDict, name):
+	case strings.HasPrefix(name, "_"):
 		fail("the attribute %.40s is not supported", name)
+	case isDict && slices.Contains(ofDict, name):
+		return global(name)
 	case isDict:
-		if item, ok := d.get(name); ok {
-			return item
-		}
-		return undefined(name)
+		return r.item(v, name)
 	}
 	return r.member(v, name)
 }
@@ -143,8 +144,16 @@ func (r *run) member(v any, name string) any {
 		return undefined(name)
 	case *loop:
 		return v.attribute(name)
+	case *sequence:
+		if i := slices.Index(v.names, name); i >= 0 {
+			return v.items[i]
+		}
+	case global:
+		if slices.Contains(ofDict, string(v)) {
+			return undefined(name)
+		}
 	}
-	others := []string{"object", "safe text", "iterator"}
+	others := []string{"object", "safe text"}
 	if slices.Contains(others, typeName(v)) || slices.Contains(attributes, name) {
 		fail("the attribute %.40s of %s is not supported", name, typeName(v))
 	}
@@ -159,10 +168,16 @@ func (r *run) item(v, key any) any {
 			v, x = &sequence{kind: "tuple", items: r.iterate(v)}, ""
 		}
 	case *dict:
-		if item, ok := x.get(key); ok {
-			return item
+		if isPlain(key) || typeName(key) == "dict" { // no key of a dict is one
+			return undefined("an item of a dict")
 		}
-		return undefined("an item of a dict")
+		item, ok := x.get(key)
+		if name, isText := key.(string); !ok && isText && slices.Contains(ofDict, name) {
+			return global(name)
+		} else if !ok {
+			return undefined(r.plain(key))
+		}
+		return item
 	}
 	if s, ok := v.(*sequence); ok && isInt(key) && (isPlain(v) || s.kind == "range") {
 		i := number(key)

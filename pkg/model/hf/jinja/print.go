@@ -69,7 +69,7 @@ func (r *run) repr(b *strings.Builder, v any) {
 	case undefined:
 		r.put(b, "Undefined")
 	case *dict:
-		r.between(b, "{", "}", len(v.keys), func(i int) {
+		r.items(b, "{", "}", len(v.keys), inLine, "", func(i int, _ string) {
 			r.repr(b, v.keys[i])
 			r.put(b, ": ")
 			r.repr(b, v.values[i])
@@ -84,21 +84,10 @@ func (r *run) repr(b *strings.Builder, v any) {
 		case v.kind != "list":
 			fail("printing a %s is not supported", v.kind)
 		}
-		r.between(b, open, end, len(v.items), func(i int) { r.repr(b, v.items[i]) })
+		r.items(b, open, end, len(v.items), inLine, "", func(i int, _ string) { r.repr(b, v.items[i]) })
 	default:
 		fail("printing this %s is not supported", typeName(v))
 	}
-}
-
-func (r *run) between(b *strings.Builder, open, end string, n int, item func(int)) {
-	r.put(b, open)
-	for i := range n {
-		if i > 0 {
-			r.put(b, ", ")
-		}
-		item(i)
-	}
-	r.put(b, end)
 }
 
 func floatText(f float64) string {
@@ -147,9 +136,13 @@ type jsonStyle struct {
 	indent, comma, colon string
 }
 
+// inLine is how values print.
+var inLine = jsonStyle{comma: ", ", colon: ": "}
+
 // tojson is json.dumps, as transformers' own filter calls it.
 func tojson(r *run, v any, a []any) any {
-	j := jsonStyle{ascii: truth(a[0]), sorted: truth(a[3]), lines: a[1] != nil, comma: ", ", colon: ": "}
+	j := inLine
+	j.ascii, j.lines, j.sorted = truth(a[0]), a[1] != nil, truth(a[3])
 	if j.lines {
 		j.comma = ","
 		if j.indent, _ = a[1].(string); typeName(a[1]) != "str" {
@@ -189,7 +182,7 @@ func (r *run) json(b *strings.Builder, v any, j jsonStyle, line string) {
 		if j.sorted {
 			slices.SortStableFunc(keys, r.compare)
 		}
-		r.jsonItems(b, "{}", len(keys), j, line, func(i int, line string) {
+		r.items(b, "{", "}", len(keys), j, line, func(i int, line string) {
 			key := keys[i]
 			if _, isText := key.(string); !isText {
 				var k strings.Builder
@@ -203,14 +196,19 @@ func (r *run) json(b *strings.Builder, v any, j jsonStyle, line string) {
 		})
 	case *sequence:
 		must(isPlain(v), "%s has no JSON", v.kind)
-		r.jsonItems(b, "[]", len(v.items), j, line, func(i int, line string) { r.json(b, v.items[i], j, line) })
+		r.items(b, "[", "]", len(v.items), j, line, func(i int, line string) {
+			r.json(b, v.items[i], j, line)
+		})
 	default:
 		fail("%s has no JSON", typeName(v))
 	}
 }
 
-func (r *run) jsonItems(b *strings.Builder, brackets string, n int, j jsonStyle, line string, item func(int, string)) {
-	r.put(b, brackets[:1])
+// items writes n items between two brackets.
+func (r *run) items(
+	b *strings.Builder, open, end string, n int, j jsonStyle, line string, item func(i int, line string),
+) {
+	r.put(b, open)
 	inner := line
 	if j.lines {
 		r.spend(1, len(line)+len(j.indent))
@@ -228,7 +226,7 @@ func (r *run) jsonItems(b *strings.Builder, brackets string, n int, j jsonStyle,
 	if j.lines && n > 0 {
 		r.put(b, line)
 	}
-	r.put(b, brackets[1:])
+	r.put(b, end)
 }
 
 func (r *run) jsonText(b *strings.Builder, s string, ascii bool) {

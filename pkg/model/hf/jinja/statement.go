@@ -77,6 +77,13 @@ func (p *parser) statement(name string) block {
 		return p.set()
 	case "macro":
 		return p.macro()
+	case "call":
+		return p.call()
+	case "filter":
+		f, b := p.chain(), p.until("endfilter")
+		return func(r *run) flow { r.put(r.out, text(f(r, r.captured(map[string]any{}, r.scope, b)))); return done }
+	case "with":
+		return p.with()
 	case "generation":
 		b := p.until("endgeneration")
 		return func(r *run) flow { return r.inside(map[string]any{}, r.scope, b) }
@@ -135,11 +142,17 @@ func (p *parser) target(set bool) func(*run, any) {
 	}
 }
 
-func (p *parser) oneTarget(set bool) func(*run, any) {
+// free reads a name without a meaning of its own.
+func (p *parser) free() string {
 	name := p.name()
 	if _, isFunction := functions[name]; isFunction || slices.Contains(reserved, name) {
-		p.fail("assigning to %s is not supported", name)
+		p.fail("giving %s another meaning is not supported", name)
 	}
+	return name
+}
+
+func (p *parser) oneTarget(set bool) func(*run, any) {
+	name := p.free()
 	if !set || !p.accept(".") {
 		return func(r *run, v any) { r.scope.vars[name] = v }
 	}
@@ -160,145 +173,34 @@ func (p *parser) set() block {
 		p.close()
 		return func(r *run) flow { t(r, e(r)); return done }
 	}
+	f := func(_ *run, v any) any { return v }
+	if p.accept("|") {
+		f = p.chain()
+	}
 	b := p.until("endset")
-	return func(r *run) flow { t(r, r.captured(map[string]any{}, r.scope, b)); return done }
+	return func(r *run) flow { t(r, f(r, r.captured(map[string]any{}, r.scope, b))); return done }
 }
 
-// macro is a function that a template defines; home is the scope of its definition.
-type macro struct {
-	name     string
-	params   []string
-	defaults map[string]expr
-	body     block
-	home     *scope
-}
-
-func (p *parser) macro() block {
-	m := macro{name: p.name(), defaults: map[string]expr{}}
-	if _, isFunction := functions[m.name]; isFunction || slices.Contains(reserved, m.name) {
-		p.fail("a macro can't be named %s", m.name)
-	}
-	p.expect("(")
-	p.items(")", func() {
-		name := p.name()
-		p.must(!slices.Contains(append(m.params, reserved...), name), "the parameter %.40s is not supported", name)
-		m.params = append(m.params, name)
-		if p.accept("=") {
-			m.defaults[name] = p.expression()
-		} else if len(m.defaults) > 0 {
-			p.fail("the parameter %.40s needs a default", name)
+// with reads variables of a block; their values do not see them.
+func (p *parser) with() block {
+	var targets []func(*run, any)
+	var values []expr
+	for p.peek().kind != kClose {
+		if len(targets) > 0 {
+			p.expect(",")
 		}
-	})
-	m.body = p.until("endmacro")
+		targets = append(targets, p.target(false))
+		p.expect("=")
+		values = append(values, p.expression())
+	}
+	b := p.until("endwith")
 	return func(r *run) flow {
-		defined := m
-		defined.home = r.scope
-		r.scope.vars[m.name] = &defined
-		return done
-	}
-}
-
-// invoke is the text of a macro.
-func (r *run) invoke(m *macro, a *arguments) any {
-	if len(a.exprs) > len(m.params) {
-		fail("the macro %.40s takes %d arguments, not %d", m.name, len(m.params), len(a.exprs))
-	}
-	vars := map[string]any{}
-	for i, v := range r.all(a.exprs) {
-		vars[m.params[i]] = v
-	}
-	for i, name := range a.names {
-		if !slices.Contains(m.params[len(a.exprs):], name) {
-			fail("the macro %.40s has no argument %.40s left", m.name, name)
-		}
-		vars[name] = a.named[i](r)
-	}
-	return r.captured(vars, m.home, func(r *run) flow {
-		for _, name := range m.params {
-			if _, given := vars[name]; given {
-				continue
+		all := r.all(values)
+		return r.inside(map[string]any{}, r.scope, func(r *run) flow {
+			for i, t := range targets {
+				t(r, all[i])
 			}
-			vars[name] = undefined(name)
-			if value := m.defaults[name]; value != nil {
-				vars[name] = value(r)
-			}
-		}
-		return m.body(r)
-	})
-}
-
-// loop is what a template sees of a loop.
-type loop struct {
-	items []any
-	at    int
-}
-
-func (l *loop) attribute(name string) any {
-	n, at := len(l.items), l.at
-	switch name {
-	case "index":
-		return at + 1
-	case "index0":
-		return at
-	case "revindex":
-		return n - at
-	case "revindex0":
-		return n - at - 1
-	case "first":
-		return at == 0
-	case "last":
-		return at == n-1
-	case "length":
-		return n
-	case "previtem", "nextitem":
-		if at += map[string]int{"previtem": -1, "nextitem": 1}[name]; at >= 0 && at < n {
-			return l.items[at]
-		}
-		return undefined("loop." + name)
-	}
-	fail("loop.%.40s is not supported", name)
-	return nil
-}
-
-func (p *parser) forLoop() block {
-	assign := p.target(false)
-	p.expect("in")
-	items, condition := p.tuple(false, false), expr(nil)
-	if p.accept("if") {
-		condition = p.expression()
-	}
-	p.close()
-	p.loops++
-	body, end := p.body("else", "endfor")
-	p.loops--
-	none := func(*run) flow { return done }
-	if p.close(); end == "else" {
-		none, _ = p.body("endfor")
-		p.close()
-	}
-	return func(r *run) flow {
-		l := &loop{items: r.iterate(items(r))}
-		if condition != nil {
-			l.items = slices.DeleteFunc(slices.Clone(l.items), func(item any) bool {
-				keep := false
-				r.inside(map[string]any{"loop": undefined("loop")}, r.scope, func(r *run) flow {
-					assign(r, item)
-					keep = truth(condition(r))
-					return done
-				})
-				return !keep
-			})
-		}
-		for i, item := range l.items {
-			l.at = i
-			end := r.inside(map[string]any{"loop": l}, r.scope, func(r *run) flow { assign(r, item); return body(r) })
-			if end == broken {
-				break
-			}
-		}
-		if len(l.items) == 0 {
-			return r.inside(map[string]any{}, r.scope, none)
-		}
-		return done
+			return b(r)
+		})
 	}
 }

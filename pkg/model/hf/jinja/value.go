@@ -15,7 +15,8 @@ type (
 	sequence  struct {
 		kind  string // "list", "tuple", "range", "iterator", "dict_keys"... as Python calls it
 		items []any
-		spent bool // an iterator was read
+		spent bool     // an iterator was read
+		names []string // of the items, of what groupby yields
 	}
 	dict struct {
 		keys, values []any
@@ -97,6 +98,9 @@ func hash(v any) any {
 }
 
 func (d *dict) get(key any) (any, bool) {
+	if typeName(key) == "undefined" {
+		return nil, false
+	}
 	i, found := d.index[hash(key)]
 	if !found {
 		return nil, false

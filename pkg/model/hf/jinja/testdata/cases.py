@@ -557,6 +557,47 @@ true|lower
 1|length
 1|join
 1|list
+{'a':1}['items'] is defined
+{'a':1}.items is defined
+'y' if {'a':1}['keys'] else 'n'
+{'a':1}['keys']['type']
+{'a':1}['get'] == 'string'
+{'a':1}['keys'] is mapping
+{'a':1}['keys'] is iterable
+{'a':1}['keys']|default('x')
+{'a':1}.items ~ ''
+not {'a':1}.items
+{'a':1}['__class__'] is defined
+rows|selectattr('items')|list|length
+rows|map(attribute='keys')|list|length
+[{'keys':1},{}]|selectattr('keys','defined')|list|length
+({'a':1}|items).type is defined
+({'a':1}|items)['type']
+(rows|groupby('n'))[0].list|length
+(rows|groupby('n'))[0].grouper
+(rows|groupby('n'))[0][0]
+(rows|groupby('n'))[0].x is defined
+rows|groupby('n')|map(attribute='grouper')|list
+rows|groupby('t.k')|map('first')|join(',')
+rows|groupby('n')|map(attribute='list')|map('length')|list
+messages|map(attribute='content')|map('length')|sum
+['aB','AB','c']|unique|list
+['aB','AB','c']|unique(case_sensitive=true)|join
+('<a&"\'>'|e)|e ~ '<'
+1 is sameas true
+none is not sameas none
+caller is defined
+caller()
+1.005|round(2)
+'x'|float(3.5)
+{'a':'b'}[['a',none]] is defined
+{'a':'b'}[['a',none]]
+{'a':'b'}[{}]
+{'a':'b'}[u] is defined
+{'a':'b'}.get(['a'])
+{'a':'b'}.get(u, 3)
+['a'] in {'a':'b'}
+u in {'a':'b'}
 """.strip().split("\n")]
 STATEMENTS = r"""
 a
@@ -753,12 +794,42 @@ a\n {% set x = 1 %} {% set y = 2 %}\nb
 {% for x in range(3) %}{{ x }}{% endfor %}
 {% for x in [[1,2],[3]]|sum(start=[]) %}{{ x }}{% endfor %}
 {% if messages[0]['role'] == 'system' %}{% set system_message = messages[0]['content']|trim %}{% set messages = messages[1:] %}{% else %}{% set system_message = '' %}{% endif %}{{ system_message }}{{ messages|length }}
+{% for i in [1,2,3] %}{{ loop.cycle() }}{% endfor %}
+{{ nested.cycle(1) }}
+{% filter trim|replace('a','b') %} aXa {% endfilter %}|
+{% filter length %}abc{% endfilter %}
+{% filter indent(2) %}a\nb{% endfilter %}
+{% set ns = namespace() %}{% set ns.x | upper %}q{% endset %}{{ ns.x }}
+{% set x | length %}abc{% endset %}{{ x + 1 }}
+{% with a, b = [1,2] %}{{ a }}{{ b }}{% endwith %}
+{% with a = 1, %}{{ a }}{% endwith %}
+{% with x %}{% endwith %}
+{% set d = 1 %}{% with d = 5, c = d %}{{ c }}{% endwith %}{{ d }}
+{% macro f(x) %}<{{ caller() }}{{ x }}>{% endmacro %}{% call f(1) %}in{{ 2 }}{% endcall %}
+{% macro f() %}{{ caller('p', b=3) }}{% endmacro %}{% call(a, b, c=9) f() %}{{ a }}{{ b }}{{ c }}{% endcall %}
+{% macro f() %}{{ caller('p') }}{% endmacro %}{% call f() %}x{% endcall %}
+{% macro g() %}[{{ caller() }}]{% endmacro %}{% macro f() %}{% call g() %}in{{ caller is defined }}{% endcall %}{% endmacro %}{{ f() }}
+{% macro g() %}[{{ caller() }}]{% endmacro %}{% macro f() %}{% call g() %}{{ caller() }}{% endcall %}{% endmacro %}{% call f() %}z{% endcall %}
+{% macro f() %}{{ caller() }}{% endmacro %}{% set q = 1 %}{% call f() %}{% set q = 2 %}{{ q }}{% endcall %}{{ q }}
+{% macro f() %}{% for i in [1,2] %}{{ caller(i) }}{% endfor %}{% endmacro %}{% call(i) f() %}({{ i }}){% endcall %}
+{% for i in [1,2] %}{% macro f() %}{{ caller() }}{% endmacro %}{% call f() %}{{ i }}{{ loop.index }}{% endcall %}{% endfor %}
+{% macro f() %}{{ caller() }}{% endmacro %}{{ f() }}
+{% macro f() %}{% macro g() %}{{ caller is defined }}{% endmacro %}{{ g() }}{% endmacro %}{% call f() %}x{% endcall %}
+{% macro f(x=caller) %}{{ x is defined }}{% endmacro %}{{ f() }}
+{% macro f(caller=2) %}{{ caller }}{% endmacro %}{{ f() }}
+{% macro f() %}{{ caller.name }}{% endmacro %}{% call f() %}x{% endcall %}
+{% call f %}x{% endcall %}
+{% macro f() %}{{ caller()|upper }}{% endmacro %}{% call() f() %}x{% endcall %}
+{% for g in rows|groupby('n') %}{{ g.grouper }}:{% for x in g.list %}{{ x.v }},{% endfor %};{% endfor %}
+{% for n, l in rows|groupby('n') %}{{ n }}:{{ l|length }};{% endfor %}
+{% if nested.a.b[1].items %}{{ nested['keys']['type'] == 'string' }}{% endif %}
+{% set caller = 3 %}{{ caller }}
 """
 cases += [t.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t") for t in STATEMENTS.strip("\n").split("\n")]
 
 
 # Templates in the styles of published ones: Llama 3, Qwen 2.5, Qwen 3, SmolLM3, Gemma 3, OLMo 2, Mistral, GLM 4,
-# DeepSeek, Phi 4, Granite and Hermes.
+# DeepSeek, Phi 4, Granite, Hermes and gpt-oss.
 cases += [
     """{{- bos_token }}
 {%- if custom_tools is defined %}
@@ -1051,6 +1122,43 @@ cases += [
 {{- '<|start_of_role|>' ~ message['role'] ~ '<|end_of_role|>' ~ message['content'] | trim ~ '<|end_of_text|>\n' }}
 {%- if loop.last and add_generation_prompt %}{{- '<|start_of_role|>assistant' }}{%- if controls %}{{- ' ' + controls | tojson() }}{%- endif %}{{- '<|end_of_role|>' }}{%- endif %}
 {%- endfor %}""",
+    """{%- macro type_of(spec) %}
+{%- set names = {"string": "str", "integer": "int"} %}
+{%- if names[spec.type] is defined %}
+    {{- names[spec.type] }}
+{%- elif spec.type == "array" %}
+    {{- "list[" + type_of(spec|items) + "]" }}
+{%- elif spec.type == "object" %}
+    {{- "dict" if spec.additionalProperties is not defined else type_of(spec.additionalProperties) }}
+{%- else %}
+    {{- "Any" }}
+{%- endif %}
+{%- endmacro %}
+{%- for spec in [tool.function.parameters, {"type": "array", "items": {"type": "string"}}, {"type": "array"}] %}
+    {{- type_of(spec) ~ "\n" }}
+{%- endfor %}""",
+    """{%- macro type_of(spec, depth=0) -%}
+    {%- if spec.type == "array" -%}
+        {%- if spec['items'] -%}
+            {{- (spec['items']['type'] or "any") + "[]" }}
+        {%- else -%}
+            {{- "any[]" }}
+        {%- endif -%}
+    {%- elif spec.type is iterable and spec.type is not string and spec.type[0] is defined -%}
+        {{- spec.type | map('string') | map('upper') | join(" | ") }}
+    {%- elif spec.enum -%}
+        {{- '"' + spec.enum|join('" | "') + '"' -}}
+    {%- elif spec.properties -%}
+        {%- for name, inner in spec.properties.items() -%}
+            {{- "  " * depth ~ name ~ ("?" if name not in (spec.required or [])) ~ ": " ~ type_of(inner, depth + 1) }}
+            {%- if not loop.last -%}{{- "," }}{%- endif -%}
+        {%- endfor -%}
+    {%- endif -%}
+{%- endmacro -%}
+{%- for spec in [tool.function.parameters, {"type": "array"}, {"type": "array", "items": {"type": "number"}}, {"type": ["string", "null"]}] %}
+{{ type_of(spec) }}{{ "[]" if spec['items'] is defined }}
+{%- endfor %}
+{%- for future in messages[1:] if future.role == 'assistant' and "tool_calls" not in future %}{{ loop.index }}{% endfor %}""",
 ]
 
 def render(template):
