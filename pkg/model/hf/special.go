@@ -7,12 +7,13 @@ import (
 	"grpo/pkg/model"
 )
 
-// endNames are names of tokens that end a turn or a text. Where a vocabulary has them as special
+// endNames are names of tokens that end a turn or a text. Where a vocabulary has them as added
 // tokens they end a completion whatever the other files say, as in llama.cpp: converters and
-// fine-tuning often leave only one of several in the configuration.
+// fine-tuning often leave only one of several in the configuration, or add them without "special".
 var endNames = []string{
 	"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
 	"</s>", "<EOT>", "_<EOT>", "<｜end▁of▁sentence｜>", "<end_of_utterance>",
+	"<eos>", "[EOS]", "[EOT]", "<|return|>", "<|call|>",
 }
 
 // addEnd adds an end token, unless it is one already.
@@ -33,7 +34,7 @@ func (c *Checkpoint) special(eos int32, eosFrom, beginFrom string) error {
 		eos, eosFrom = c.Config.End[0], c.Config.endFrom[0]
 	}
 	for _, name := range endNames {
-		if id, ok := c.Tokenizer.ID(name); ok && c.Tokenizer.Special(id) {
+		if id, ok := c.Tokenizer.ID(name); ok && c.Tokenizer.Added(id) {
 			c.Config.addEnd(id, "its name")
 		}
 	}

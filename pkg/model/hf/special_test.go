@@ -104,6 +104,7 @@ func TestSpecialOfFolder(t *testing.T) {
 			"tokenizer_config.json": `{"added_tokens_decoder":{}}`}, " |  | "},
 		{"a name", "<|im_end|>", "<|endoftext|>", 257, nil, " | 257 config.json; 256 its name | 257 config.json"},
 		{"a name only", "<|eot_id|>", "<b>", nil, nil, " | 256 its name | 256 its name"},
+		{"another name", "[EOT]", "<eos>", nil, nil, " | 257 its name; 256 its name | "},
 		{"null", "<a>", "<b>", nil, nil, " |  | "},
 		{"an empty list", "<a>", "<b>", []int{}, nil, " |  | "},
 	}
@@ -123,6 +124,17 @@ func TestSpecialOfFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := summary(special(t, dir)); got != "256 tokenizer.json | 257 config.json | 257 config.json" {
+		t.Error(got)
+	}
+	// An added token that is not special, as fine-tuning adds them.
+	dir = folderWith(t, "<|im_end|>", "<b>", nil, nil)
+	path := filepath.Join(dir, "tokenizer.json")
+	data, _ = os.ReadFile(path)
+	changed = strings.NewReplacer(`"special": true`, `"special":false`, `"special":true`, `"special":false`).Replace(string(data))
+	if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := summary(special(t, dir)); got != " | 257 config.json; 256 its name | 257 config.json" {
 		t.Error(got)
 	}
 	// A name that the tokenizer lacks.

@@ -216,6 +216,12 @@ func (t *Tokenizer) ID(content string) (id int32, ok bool) {
 // Special reports whether id is a special token.
 func (t *Tokenizer) Special(id int32) bool { return t.special[id] }
 
+// Added reports whether id is a token that is found in a text as a whole, special or not.
+func (t *Tokenizer) Added(id int32) bool {
+	_, added := t.special[id]
+	return added
+}
+
 // FirstSpecial returns the first special token that occurs in text; empty for none.
 func (t *Tokenizer) FirstSpecial(text string) string {
 	for _, id := range t.Encode(text) {
