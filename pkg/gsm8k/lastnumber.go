@@ -48,6 +48,7 @@ func LastNumber(text string) (value string, ok bool) {
 	}
 	if joinedBefore.MatchString(before) || joinedAfter.MatchString(after) ||
 		largerUnit.MatchString(before) && smallerUnit.MatchString(after) ||
+		part("over") != "" && wordBefore.MatchString(before) ||
 		part("point") != "" && recurring.MatchString(after) {
 		return "", false
 	}
@@ -167,13 +168,13 @@ const (
 )
 
 var (
-	// operandBefore makes a minus an operator: "10-7", "10 -7", "x-7".
-	operandBefore = regexp.MustCompile(`(?:[` + letter + closing + `.+-]|[` + closing + `] +)$`)
+	// operandBefore makes a minus an operator: "10-7", "10 -7", "x-7"; or takes it away: "|-7|".
+	operandBefore = regexp.MustCompile(`(?:[` + letter + closing + `.|+-]|[` + closing + `] +)$`)
 	joinedBefore  = regexp.MustCompile(`(?:[` + letter + `\pN]|\pN |\pN[.,:']|\.|` +
 		`[` + letter + closing + `]_|` + operator + ` *|` +
 		`[` + letter + closing + `]\*+|[` + closing + `] \* ?|[` + letter + closing + `] \*\*? |` +
 		`[` + letter + closing + `.^_][({\[]+ *|\\[A-Za-z]+ *|\pN ?[xX] |` +
-		`\b(?i:plus|times|over|divided by|multiplied by|power of|root of|half of) +|` +
+		`\b(?i:plus|times|over|divided by|multiplied by|power of|root of|half of|log|ln|sqrt) +|` +
 		`\pN *(?i:` + amount + `),? +(?i:and +)?)$`)
 	joinedAfter = regexp.MustCompile(`^(?:\pM|[a-fi-kn-rt-zA-IKMO-UX-Z\p{Greek}\p{Cyrillic}](?:\PL|$)|` +
 		`[十百千万萬億亿兆点]| *(?:` +
@@ -182,9 +183,12 @@ var (
 		`\\(?:pi|sqrt|times|cdot|div|over|frac|overline|infty|pm|log|ln)|\*[A-Za-z]))`)
 	recurring = regexp.MustCompile(`^(?:\.\.|…|\\overline|\\dot)`)
 
-	// Both make a quantity in two units: "5 feet 10 inches".
-	largerUnit = regexp.MustCompile(`\pN *(?i:dollars?|euros?|pounds?|lbs?|years?|months?|weeks?|days?|hours?|hrs?|h|` +
-		`minutes?|mins?|yards?|feet|foot|ft|'|miles?|gallons?) *,? *(?i:and +)?$`)
+	// wordBefore makes a fraction the part of a mixed number.
+	wordBefore = regexp.MustCompile(`\b(?i:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) +(?:and +)?$`)
+
+	// Both make a quantity in two units: "5 feet 10 inches", "$5 and 30 cents".
+	largerUnit = regexp.MustCompile(`(?:\p{Sc} ?[0-9][0-9.,]*|\pN *(?i:dollars?|euros?|pounds?|lbs?|` +
+		`years?|months?|weeks?|days?|hours?|hrs?|h|minutes?|mins?|yards?|feet|foot|ft|'|miles?|gallons?)) *,? *(?i:and +)?$`)
 	smallerUnit = regexp.MustCompile(`^ *(?i:cents?|pence|months?|weeks?|days?|hours?|minutes?|mins?|seconds?|secs?|` +
 		`feet|foot|ft|inch(?:es)?|in|ounces?|oz|"|yards?|quarts?|pints?)(?:\PL|$)`)
 
