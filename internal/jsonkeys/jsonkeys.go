@@ -14,6 +14,14 @@ import (
 	"grpo/internal/words"
 )
 
+// Decode is json.Unmarshal, and then [Characters].
+func Decode(data []byte, v any) error {
+	if err := json.Unmarshal(data, v); err != nil {
+		return err
+	}
+	return Characters(data)
+}
+
 // Characters returns an error if an escape in data is half of a surrogate pair, as in "\ud83d".
 // Invalid JSON is left to the decoder.
 func Characters(data []byte) error {

@@ -31,7 +31,11 @@ type Difference struct {
 }
 
 func (d Difference) String() string {
-	s := fmt.Sprintf("%s%s: expected %s, got %s", textutil.Printable(d.Name, 43), d.Index, short(d.Want), short(d.Got))
+	got := short(d.Got)
+	if math.IsInf(d.Got, 1) { // see expected.check
+		got = "no metric of this name"
+	}
+	s := fmt.Sprintf("%s%s: expected %s, got %s", textutil.Printable(d.Name, 43), d.Index, short(d.Want), got)
 	if d.Values > 1 {
 		s += fmt.Sprintf(" (%d of %d numbers differ)", d.Wrong, d.Values)
 	}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -218,4 +219,12 @@ func TestReadFile(t *testing.T) {
 	}
 	_, err = ReadFile(big)
 	wantError(t, err, "big.json: more than 32 MiB")
+}
+
+func TestUnknownMetricIsNamed(t *testing.T) {
+	var c Check
+	c.add("nosuch", math.Inf(1), 5)
+	if got := c.Differences[0].String(); got != "nosuch: expected 5, got no metric of this name" {
+		t.Error(got)
+	}
 }

@@ -1,12 +1,12 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"grpo/internal/jsonkeys"
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/internal/words"
@@ -61,7 +61,7 @@ func ReadBaseline(file string, kind rundir.Kind) (*Baseline, error) {
 	}
 	data, err := regular.Read(file, regular.MaxDocument)
 	if err == nil {
-		err = json.Unmarshal(data, &doc)
+		err = jsonkeys.Decode(data, &doc)
 	}
 	if err != nil {
 		return nil, config.Invalid(fmt.Errorf("--baseline %s: %w", file, rundir.Explain(err)))

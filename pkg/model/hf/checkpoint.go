@@ -2,7 +2,6 @@ package hf
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -199,7 +198,7 @@ func (c *Checkpoint) readTokenizerConfig(dir string) error {
 			continue
 		}
 		end := f.End
-		if err := cmp.Or(json.Unmarshal(data, &f), jsonkeys.Characters(data)); err != nil {
+		if err := jsonkeys.Decode(data, &f); err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
 		if f.End != end {
@@ -319,7 +318,7 @@ func newShards(dir string) (*shards, error) {
 	var index struct {
 		WeightMap map[string]string `json:"weight_map"`
 	}
-	if err := json.Unmarshal(data, &index); err != nil {
+	if err := jsonkeys.Decode(data, &index); err != nil {
 		return nil, fmt.Errorf("read %s: %w", indexFile, err)
 	}
 	for tensor, file := range index.WeightMap {

@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"grpo/internal/jsonkeys"
 )
 
 // Config is the shape of a decoder-only network with RMSNorm, rotary positions, grouped
@@ -152,7 +154,7 @@ func (l *intOrList) UnmarshalJSON(data []byte) error {
 // those of both. The error names the key.
 func ParseConfig(config, generation []byte) (*Config, error) {
 	var f configFile
-	if err := json.Unmarshal(config, &f); err != nil {
+	if err := jsonkeys.Decode(config, &f); err != nil {
 		return nil, fmt.Errorf("read config.json: %w", err)
 	}
 	c, err := f.config()
@@ -163,7 +165,7 @@ func ParseConfig(config, generation []byte) (*Config, error) {
 		var g struct {
 			EOS intOrList `json:"eos_token_id"`
 		}
-		if err := json.Unmarshal(generation, &g); err != nil {
+		if err := jsonkeys.Decode(generation, &g); err != nil {
 			return nil, fmt.Errorf("read %s: %w", generationName, err)
 		}
 		for _, id := range g.EOS {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"grpo/internal/hubcache"
+	"grpo/internal/jsonkeys"
 	"grpo/internal/regular"
 	"grpo/internal/words"
 	"grpo/pkg/model/safetensors"
@@ -58,7 +59,7 @@ func ReadAdapter(dir string) (*Adapter, error) {
 
 func parseAdapter(data []byte) (*Adapter, error) {
 	var settings map[string]json.RawMessage
-	if err := json.Unmarshal(data, &settings); err != nil {
+	if err := jsonkeys.Decode(data, &settings); err != nil {
 		return nil, err
 	}
 	var f struct {

@@ -144,6 +144,37 @@ func TestSpecialOfFolder(t *testing.T) {
 	}
 }
 
+// Half a surrogate pair is an error in every JSON file of a folder.
+func TestHalfOfASurrogatePair(t *testing.T) {
+	files := map[string]string{
+		"generation_config.json": `{"x":"\ud83d"}`, "tokenizer_config.json": `{"x":"\ud83d"}`,
+		"special_tokens_map.json": `{"x":"\ud83d"}`, "model.safetensors.index.json": `{"weight_map":{},"x":"\ud83d"}`,
+		"config.json": "", "tokenizer.json": "",
+	}
+	for name, text := range files {
+		dir := folderWith(t, "<a>", "<b>", nil, nil)
+		path := filepath.Join(dir, name)
+		if text == "" {
+			data, _ := os.ReadFile(path)
+			text = strings.Replace(string(data), "{", `{"x":"\ud83d",`, 1)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := hf.Open(dir); err == nil || !strings.Contains(err.Error(), "surrogate") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	dir := t.TempDir()
+	settings := `{"peft_type":"LORA","r":1,"lora_alpha":1,"target_modules":["q_proj"],"x":"\ud83d"}`
+	if err := os.WriteFile(filepath.Join(dir, hf.AdapterConfigFile), []byte(settings), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hf.ReadAdapter(dir); err == nil || !strings.Contains(err.Error(), "surrogate") {
+		t.Errorf("%s: error %v", hf.AdapterConfigFile, err)
+	}
+}
+
 // metadata names the tokens 256 and 257.
 func metadata(a, b string, more map[string]any) map[string]any {
 	out := map[string]any{"tokenizer.ggml.tokens": append(randommodel.TokenNames()[:256], a, b)}

@@ -1,8 +1,6 @@
 package bpe
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +32,7 @@ const maxID = 1 << 21
 // contradicts another.
 func Parse(data []byte) (*Tokenizer, error) {
 	var f file
-	if err := cmp.Or(json.Unmarshal(data, &f), jsonkeys.Characters(data)); err != nil {
+	if err := jsonkeys.Decode(data, &f); err != nil {
 		return nil, fmt.Errorf("read tokenizer: %w", err)
 	}
 	t, err := f.tokenizer()
