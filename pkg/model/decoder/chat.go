@@ -89,7 +89,7 @@ func (c *Chat) findOpening() string {
 // check returns an error if a message contains a special token, which could end a turn.
 func (c *Chat) check(messages []hf.Message) error {
 	for _, m := range messages {
-		if token := c.of.Tokenizer.bpe.FirstSpecial(m.Content); token != "" {
+		if token := c.of.Tokenizer.firstSpecial(m.Content); token != "" {
 			return fmt.Errorf("the %s message %q contains %s, a special token of the model (reword it)",
 				m.Role, textutil.Cut(m.Content, 60), token)
 		}

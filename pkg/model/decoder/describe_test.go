@@ -111,3 +111,32 @@ func TestQuestionsArePlainText(t *testing.T) {
 		t.Errorf("token %q, special %v", text, special)
 	}
 }
+
+// An end token that the tokenizer does not mark as special has no text, and can't be in a message.
+func TestEndTokenThatIsNotSpecial(t *testing.T) {
+	dir := decodertest.Folder(t)
+	path := filepath.Join(dir, "tokenizer.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(strings.ReplaceAll(string(data), `"special": `, `"special":`), `"special":true`, `"special":false`)
+	config := `{"chat_template":"{{ messages[0].content }}"}`
+	for path, text := range map[string]string{path: text, filepath.Join(dir, "tokenizer_config.json"): config} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Describe(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := d.Tokenizer.End()[0]
+	if got := d.Tokenizer.Decode(append(d.Tokenizer.Encode("ab"), end)); got != "ab" {
+		t.Errorf("decoded %q", got)
+	}
+	name, special := d.Tokenizer.Token(end)
+	if _, err := d.ChatFrame("a"+name, nil); !special || err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("special %v, error %v", special, err)
+	}
+}

@@ -181,7 +181,17 @@ func (t Tokenizer) EncodeAround(before, text, after string) []int {
 
 // Token implements [model.Tokenizer].
 func (t Tokenizer) Token(id int) (text string, special bool) {
-	return t.bpe.Decode([]int32{int32(id)}, false), t.bpe.Special(int32(id))
+	return t.bpe.Decode([]int32{int32(id)}, false), t.bpe.Special(int32(id)) || slices.Contains(t.end, id)
+}
+
+// firstSpecial is the first special token that occurs in text; empty for none.
+func (t Tokenizer) firstSpecial(text string) string {
+	for _, id := range t.Encode(text) {
+		if name, special := t.Token(id); special {
+			return name
+		}
+	}
+	return ""
 }
 
 // SameTokens reports whether both tokenizers have the same tokens under the same ids.
@@ -190,8 +200,12 @@ func (t Tokenizer) SameTokens(o Tokenizer) bool { return t.bpe.SameTokens(o.bpe)
 // Knows is true: every byte that matters has a token.
 func (t Tokenizer) Knows(string) bool { return true }
 
-// Decode implements [model.Tokenizer]: special tokens have no text.
-func (t Tokenizer) Decode(tokens []int) string { return t.bpe.Decode(narrow(tokens), true) }
+// Decode implements [model.Tokenizer]: special tokens have no text, nor have end tokens, which some
+// files do not mark as special.
+func (t Tokenizer) Decode(tokens []int) string {
+	isEnd := func(id int) bool { return slices.Contains(t.end, id) }
+	return t.bpe.Decode(narrow(slices.DeleteFunc(slices.Clone(tokens), isEnd)), true)
+}
 
 // Size is the cost of a decoder. It implements [model.Size].
 type Size struct {

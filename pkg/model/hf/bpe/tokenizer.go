@@ -220,16 +220,6 @@ func (t *Tokenizer) Added(id int32) bool {
 	return added
 }
 
-// FirstSpecial returns the first special token that occurs in text; empty for none.
-func (t *Tokenizer) FirstSpecial(text string) string {
-	for _, id := range t.Encode(text) {
-		if t.special[id] {
-			return t.tokens[id]
-		}
-	}
-	return ""
-}
-
 // validUTF8 replaces what is not UTF-8 as Rust's from_utf8_lossy does: one U+FFFD for
 // each longest prefix of a character that is cut short, one for any other byte.
 func validUTF8(s string) string {
