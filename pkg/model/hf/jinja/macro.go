@@ -72,7 +72,10 @@ func (r *run) invoke(name string, a *arguments, caller *macro) string {
 	if len(a.exprs) > len(m.params) {
 		fail("the macro %.40s takes %d arguments, not %d", m.name, len(m.params), len(a.exprs))
 	}
-	vars := map[string]any{}
+	vars := map[string]any{"caller": undefined("caller")}
+	if caller != nil {
+		vars["caller"] = caller
+	}
 	for i, v := range r.all(a.exprs) {
 		vars[m.params[i]] = v
 	}
@@ -81,9 +84,6 @@ func (r *run) invoke(name string, a *arguments, caller *macro) string {
 			fail("the macro %.40s has no argument %.40s left", m.name, name)
 		}
 		vars[name] = a.named[i](r)
-	}
-	if vars["caller"] = any(caller); caller == nil {
-		vars["caller"] = undefined("caller")
 	}
 	return r.captured(vars, m.home, func(r *run) flow {
 		for _, name := range m.params {
