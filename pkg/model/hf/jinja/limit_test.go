@@ -30,6 +30,8 @@ func TestLimits(t *testing.T) {
 		"{% set x = 'a' * 10000000 %}{% for i in range(100000) %}{{ x.split('a') | length }}{% endfor %}",
 		"{{ " + deep + strings.ReplaceAll(deep, "[", "]") + " }}", "{{ " + strings.Repeat("not ", 300) + "1 }}",
 		"{{ " + strings.Repeat("-", 300) + "1 }}", "{{ 1" + strings.Repeat("+1", 3000) + " }}", strings.Repeat("{% if 1 %}", 300),
+		"{{ ('<' * 10000000) | e }}", "{{ ([[0] * 1000] * 1000) | sum(start=[]) | length }}",
+		"{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{{ caller }}{% endmacro %}{% call f() %}{% endcall %}",
 		"{{ '%100000000000d' % 1 }}", "{{ x" + strings.Repeat("|d(1)", 3000) + " }}", strings.Repeat("x", maxSource+1),
 	} {
 		var before, after runtime.MemStats
