@@ -34,6 +34,12 @@ func TestExprBudget(t *testing.T) {
 		"in a loop, not in":   "let a = 1..100000; none(a, # not in a) ? 1 : 0",
 		"uniq":                "len(uniq(1..900000))",
 		"searches":            `let a = 1..100000; all(a, completion not contains "zz") && all(a, all(a, not (completion matches "z$"))) ? 1 : 0`,
+		"map of filter":       "let a = 1..100000; max(map(filter(1..1000, true), all(a, all(a, true)) ? 1 : 0))",
+		"sort by texts":       doubled("completion", "x + x", 13) + `let y = z + "y"; len(sortBy(1..100000, # % 2 == 0 ? z : y, "desc"))`,
+		"group by texts":      doubled("completion", "x + x", 13) + `let y = z + "y"; len(groupBy(1..100000, # % 2 == 0 ? z : y))`,
+		"pattern":             doubled("completion", "x + x", 13) + `z matches "((w|o|r|d| )?){900}y" ? 1 : 0`,
+		"pattern in a loop":   `none(1..100000, completion matches "((w|o|r|d| )?){900}y") ? 1 : 0`,
+		"patterns in a loop":  `none(1..100000, completion matches "((w|o|r|d| )?){900}" + string(#)) ? 1 : 0`,
 		"sum of texts":        doubled("completion", eight, 7) + "len(z)",
 		"sum of fields":       doubled("problem.fields.text", eight, 8) + "len(z)",
 		"sum in a reduction":  `len(reduce(1..40, #acc + #acc, "x"))`,
@@ -83,6 +89,10 @@ func TestExprWithinBudget(t *testing.T) {
 		`"a" + answer + "b" == "a4b" ? 1 : 0`,
 		`max(tokens) + min([1, 2.5, 3]) + mean([0, 0])`,
 		`int(float("1") + 0.5)`,
+		`count(split(completion, " "), # matches "^w.*d$") / 4000`,
+		`completion matches "(word ){20,999}$" ? 1 : 0`,
+		`problem.fields.none matches "x" || answer matches problem.fields.none ? 0 : 1`,
+		`len(sortBy(split(completion, " "), #)) / 4001`,
 	} {
 		f, _ := open(t, t.Context(), Spec{Name: "e", Expr: text})
 		if got, err := f.Score(Batch{Completions: []Completion{c}}); err != nil || !equal(got.Rewards, []float64{1}) {

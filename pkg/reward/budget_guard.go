@@ -1,0 +1,108 @@
+package reward
+
+import (
+	"reflect"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
+	"github.com/expr-lang/expr/checker/nature"
+)
+
+// Names that no expression can have.
+const (
+	stepName  = "one step"
+	loopName  = "all steps"
+	walkName  = "walk"
+	textName  = "text"
+	callName  = "call "
+	matchName = "match"
+)
+
+// options register the functions that guard adds to an expression.
+func (b *budget) options() []expr.Option {
+	out := []expr.Option{
+		expr.Function(stepName, func(...any) (any, error) { return nil, b.spend(1, 0) }),
+		expr.Function(loopName, b.loop),
+		expr.Function(walkName, b.walk),
+		expr.Function(matchName, b.matches),
+		expr.Function(textName, func(args ...any) (any, error) { return args[0], b.spend(0, length(args, 0)) }),
+	}
+	for _, f := range builtin.Builtins {
+		if !f.Predicate {
+			out = append(out, expr.Function(callName+f.Name, b.call(f)))
+		}
+	}
+	return out
+}
+
+// guard is the visitor that adds the calls, after the types are checked.
+type guard struct{}
+
+// Visit implements [ast.Visitor]; the parts of a node come before it.
+func (guard) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.PredicateNode:
+		step := called(stepName, nature.Nature{})
+		body := &ast.SequenceNode{Nodes: []ast.Node{step, n.Node}}
+		body.SetNature(*n.Node.Nature())
+		n.Node = body
+	case *ast.BuiltinNode:
+		f := builtin.Builtins[builtin.Index[n.Name]]
+		if f.Predicate {
+			counted(&n.Arguments[0], loopName)
+			if n.Map != nil { // of map(filter(...)), which the walk leaves out
+				ast.Walk(&n.Map, guard{})
+			}
+			if n.Name == "sortBy" || n.Name == "groupBy" { // these compare what the predicate gives
+				body := n.Arguments[1].(*ast.PredicateNode).Node.(*ast.SequenceNode)
+				counted(&body.Nodes[1], walkName)
+			}
+			return
+		}
+		call := called(callName+n.Name, *n.Nature(), n.Arguments...)
+		call.SetLocation(n.Location())
+		*node = call
+	case *ast.BinaryNode:
+		switch n.Operator {
+		case "+":
+			if !isNumber(n) {
+				call := called(textName, *n.Nature(), n)
+				call.SetLocation(n.Location())
+				*node = call
+			}
+		case "matches":
+			call := called(matchName, *n.Nature(), n.Left, n.Right)
+			call.SetLocation(n.Location())
+			*node = call
+		case "==", "!=", "in", "not in", "contains", "startsWith", "endsWith", "<", ">", "<=", ">=":
+			counted(&n.Left, walkName)
+			counted(&n.Right, walkName)
+		}
+	}
+}
+
+// called is a call of a function whose value has this type.
+func called(name string, as nature.Nature, args ...ast.Node) *ast.CallNode {
+	out := &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: args}
+	out.SetNature(as)
+	return out
+}
+
+// counted puts a call around an operand, unless that is a number or written out.
+func counted(n *ast.Node, name string) {
+	switch (*n).(type) {
+	case *ast.StringNode, *ast.ConstantNode, *ast.NilNode, *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode:
+		return
+	}
+	if !isNumber(*n) {
+		call := called(name, *(*n).Nature(), *n)
+		call.SetLocation((*n).Location())
+		*n = call
+	}
+}
+
+func isNumber(n ast.Node) bool {
+	t := n.Nature().Type
+	return t != nil && t.Kind() >= reflect.Bool && t.Kind() <= reflect.Float64
+}
