@@ -21,12 +21,9 @@ import (
 // parquetMagic starts and ends a Parquet file.
 const parquetMagic = "PAR1"
 
-// Bounds of a Parquet file. Compressed, a small file can claim billions of rows.
-const (
-	maxParquetFooter = 64 << 20 // bytes
-	maxParquetRows   = 1 << 24
-	maxParquetText   = 1 << 30 // bytes of all questions and answers
-)
+// maxParquetFooter bounds the footer in bytes. The rows, of which a small file can claim billions, have the
+// bounds of any file.
+const maxParquetFooter = 64 << 20
 
 // readParquetFile reads a file that has a size: it is read from its end.
 func readParquetFile(f *os.File, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
@@ -72,11 +69,11 @@ func collectParquet(c *collector, r io.ReaderAt, size int64) (err error) {
 	if err != nil {
 		return err
 	}
-	text, pages := 0, pageCheck{r: r, size: size}
+	pages := pageCheck{r: r, size: size}
 	for g, group := range file.RowGroups() {
 		n := group.NumRows()
-		if n < 0 || n > maxParquetRows-int64(row) {
-			return fmt.Errorf("more than %d rows", maxParquetRows)
+		if n < 0 || n > maxRecords-int64(row) {
+			return fmt.Errorf("more than %d rows", maxRecords)
 		}
 		for i := range columns {
 			c := &columns[i]
@@ -97,12 +94,6 @@ func collectParquet(c *collector, r io.ReaderAt, size int64) (err error) {
 					return damaged(row, fmt.Errorf("column %q: %w", clip(columns[i].name), err))
 				}
 				values[columns[i].name] = value
-				if s, ok := value.(string); ok {
-					text += len(s)
-				}
-			}
-			if text > maxParquetText {
-				return fmt.Errorf("row %d: more than %d MiB of text", row, maxParquetText>>20)
 			}
 			p, bad := c.opt.Fields.problem(values)
 			if err := c.add(p, row, bad); err != nil {
@@ -236,7 +227,7 @@ func (c *parquetColumn) open(group parquet.RowGroup) error {
 		}
 	}
 	chunk := group.ColumnChunks()[c.column.Index()]
-	if n := chunk.NumValues(); n < 0 || n > maxParquetRows {
+	if n := chunk.NumValues(); n < 0 || n > maxRecords {
 		return fmt.Errorf("it has %d values", n)
 	}
 	c.pages, c.values, c.queue = chunk.Pages(), nil, nil

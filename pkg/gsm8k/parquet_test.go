@@ -3,6 +3,7 @@ package gsm8k
 import (
 	"bytes"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,4 +200,29 @@ func FuzzReadCSV(f *testing.F) {
 			}
 		})
 	})
+}
+
+// A few bytes in a file, or in a pipe without an end, take some hundred in memory.
+func TestRecordsAreBounded(t *testing.T) {
+	long := Problem{Question: strings.Repeat("q", 1<<10), Answer: "1"}
+	for name, c := range map[string]*collector{
+		"records": {report: ReadReport{Lines: maxRecords - 1}},
+		"text":    {text: maxText - 1500},
+	} {
+		if err := c.add(long, 1, nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := c.add(long, 2, nil); err == nil || !strings.Contains(err.Error(), "line 2: more than") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	type row struct {
+		Question string `parquet:"question,dict"`
+		Answer   string `parquet:"answer,dict"`
+	}
+	data := parquetOf(t, []parquet.WriterOption{parquet.PageBufferSize(64 << 20)}, slices.Repeat([]row{{"q", "1"}}, maxRecords+1)...)
+	_, _, err := readParquet(bytes.NewReader(data), int64(len(data)), "x", ReadOptions{})
+	if err == nil || !strings.Contains(err.Error(), "more than 4194304 rows") {
+		t.Errorf("%v", err)
+	}
 }

@@ -73,9 +73,9 @@ func (p *pageCheck) chunk(column *parquet.Column, chunk *format.ColumnMetaData) 
 // page checks one page; rows is the number of values in its column.
 func (p *pageCheck) page(h *format.PageHeader, data []byte, rows int64) error {
 	size := int64(h.UncompressedPageSize)
-	if p.decoded += size; size < 0 || size > maxParquetPage || p.decoded > maxParquetText {
+	if p.decoded += size; size < 0 || size > maxParquetPage || p.decoded > maxText {
 		return fmt.Errorf("a page of %d bytes (at most %d MiB a page and %d MiB in all are read)", size,
-			maxParquetPage>>20, maxParquetText>>20)
+			maxParquetPage>>20, maxText>>20)
 	}
 	var levels []byte // definition levels, in RLE
 	var values int

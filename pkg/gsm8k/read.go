@@ -186,8 +186,16 @@ func stringField(fields map[string]any, key string) (string, error) {
 	return s, nil
 }
 
+// Bounds of what is read from a file of problems: a record of a few bytes, or of none in a compressed
+// file, takes some hundred in memory, and a pipe may never end.
+const (
+	maxRecords = 1 << 22
+	maxText    = 1 << 30 // bytes of all texts
+)
+
 // collector gathers the problems of one file and counts its records.
 type collector struct {
+	text     int // bytes of the problems so far
 	name     string
 	unit     string // what a record's number counts; empty means "line"
 	opt      ReadOptions
@@ -201,6 +209,11 @@ type collector struct {
 // add takes one record, or the reason why it is invalid.
 func (c *collector) add(p Problem, line int, bad error) error {
 	c.report.Lines++
+	c.text += len(p.Question) + len(p.Answer) + len(p.Fields)
+	if c.report.Lines > maxRecords || c.text > maxText {
+		return fmt.Errorf("%s %d: more than %d records or %d MiB of text (use a part of the file)", cmp.Or(c.unit, "line"),
+			line, maxRecords, maxText>>20)
+	}
 	if bad != nil {
 		if c.broken == nil {
 			c.broken = fmt.Errorf("%s %d: %w", cmp.Or(c.unit, "line"), line, bad)
