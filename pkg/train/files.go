@@ -15,6 +15,7 @@ import (
 	"grpo/internal/hubcache"
 	"grpo/internal/regular"
 	"grpo/pkg/config"
+	"grpo/pkg/model/hf"
 	"grpo/pkg/rundir"
 )
 
@@ -93,7 +94,7 @@ func filesIn(path string) (out []string) {
 		return []string{path}
 	}
 	for _, e := range entries {
-		if slices.Contains([]string{".json", ".jinja", ".safetensors"}, filepath.Ext(e.Name())) {
+		if hf.Matters(e.Name()) {
 			out = append(out, filepath.Join(path, e.Name()))
 		}
 	}

@@ -34,6 +34,13 @@ const (
 	specialTokensName   = "special_tokens_map.json"
 )
 
+// Matters reports whether a file of this name in a Hugging Face or PEFT folder is part of the model:
+// others, such as the state of a trainer, may come and go.
+func Matters(name string) bool {
+	return filepath.Ext(name) == ".safetensors" ||
+		slices.Contains(append([]string{configName, tokenizerName, indexFile, AdapterConfigFile}, copied...), name)
+}
+
 // Folder returns the files that a Hugging Face folder of this model has besides the weights. Those
 // of a folder are copied, those of a GGUF file made from its metadata.
 func (c *Checkpoint) Folder() (Folder, error) {
