@@ -13,10 +13,10 @@ import (
 const (
 	stepName  = "one step"
 	loopName  = "all steps"
-	walkName  = "walk"
-	textName  = "text"
+	walkName  = "walk over"
+	textName  = "texts together"
 	callName  = "call "
-	matchName = "match"
+	matchName = "search for"
 )
 
 // options register the functions that guard adds to an expression.

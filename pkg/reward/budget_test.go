@@ -93,6 +93,7 @@ func TestExprWithinBudget(t *testing.T) {
 		`completion matches "(word ){20,999}$" ? 1 : 0`,
 		`problem.fields.none matches "x" || answer matches problem.fields.none ? 0 : 1`,
 		`len(sortBy(split(completion, " "), #)) / 4001`,
+		`let text = answer; let walk = 1; let match = text; match == "4" ? walk : 0`,
 	} {
 		f, _ := open(t, t.Context(), Spec{Name: "e", Expr: text})
 		if got, err := f.Score(Batch{Completions: []Completion{c}}); err != nil || !equal(got.Rewards, []float64{1}) {
