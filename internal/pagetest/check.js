@@ -1,5 +1,5 @@
 // Opens HTML pages in headless Chromium, light and dark, at 390 and 1280 pixels, and runs axe-core
-// on each, tries the keyboard, and measures where a sweep's first figure begins. Arguments: pages.
+// on each, tries the keyboard, and measures where the first figure of a sweep or a study begins. Arguments: pages.
 // Environment: CHROMIUM is the browser's path, SHOTS a folder for screenshots (without it there are none).
 "use strict";
 const path = require("path");
@@ -48,10 +48,12 @@ async function keyboard(page) {
         errors.push(...(await keyboard(page)));
         const tops = await page.evaluate(() => {
           const top = (s) => { const e = document.querySelector(s); return e ? Math.round(e.getBoundingClientRect().top + scrollY) : Infinity; };
-          if (!document.querySelector("#results")) { return null; } // not the page of a sweep
-          return { figure: top("figure"), table: top("table"), list: top("main li") };
+          if (!document.querySelector("#results, .part > .headline")) { return null; } // no sweep, and no study with results
+          return { answers: document.querySelectorAll(".answers > li").length, figure: top("figure"), table: top("table"), list: top("main li") };
         });
-        if (tops && !(tops.figure < (width < 600 ? 700 : 500) && tops.figure < tops.table && tops.table < tops.list)) {
+        // The answers of a study are a list before its figures.
+        const most = tops && tops.answers ? (width < 600 ? 900 : 600) : (width < 600 ? 700 : 500);
+        if (tops && !(tops.figure < most && tops.figure < tops.table && (tops.answers || tops.table < tops.list))) {
           errors.push(`the first figure begins ${tops.figure} pixels down, the first table ${tops.table}, the first list ${tops.list}`);
         }
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);

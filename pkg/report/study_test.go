@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"html"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,9 +64,9 @@ func TestStudyPage(t *testing.T) {
 	dir, _, parts := writeStudy(t)
 	page := read(t, dir, "report.html")
 	inOrder(t, page, "<h1>Four experiments</h1>", "3 questions, 16 runs, of which 16 have ended",
-		"Which learning rate?", "Does a baseline help?", "Standard deviation?", notStarted, // the answers in short
-		"1. Which learning rate?", shownText(parts[0].Verdict.Headline), "data:image/svg&#43;xml;base64,", `href="lr/validation_reward.png"`,
-		`href="lr/final_vs_lr.png"`, `: Results by arm"`, `href="lr/report.html"`,
+		parts[0].Verdict.Headline, html.EscapeString(parts[1].Verdict.Headline), notStarted, // the answers in short
+		"1. Which learning rate?", "data:image/svg&#43;xml;base64,", `href="lr/validation_reward.png"`,
+		`href="lr/final_vs_lr.png"`, parts[0].Verdict.Headline, `: Results by arm"`, `href="lr/report.html"`,
 		"2. Does a baseline help?", "Taken over: learning rate 1e-3", `href="base%20line/validation_reward.png"`, `href="base%20line/report.html"`,
 		"3. Standard deviation?", notStarted,
 		"How it was made", "grpo assignment --seeds 2", "Resolved base configuration of parts 1, 2", "seed: 1")

@@ -14,8 +14,8 @@ import (
 
 // htmlPart is a question of a study on its page.
 type htmlPart struct {
-	ID, Short, Heading, Question, Headline, Chosen, Link string
-	Sweep                                                *htmlSweep // nil while it has not started
+	ID, Name, Short, Heading, Headline, Chosen, Link string
+	Sweep                                            *htmlSweep // nil while it has not started
 }
 
 // newStudyPage prepares the page of a study, with the main figures of each
@@ -29,20 +29,22 @@ func newStudyPage(st sweepdir.Study, parts []*Report) (page, error) {
 	var bases []htmlBase
 	for i, part := range st.Parts {
 		a := parts[i]
-		h := htmlPart{
-			ID: fmt.Sprintf("part-%d", i+1), Short: fmt.Sprintf("%d. %s", i+1, part.Name), Question: question(part, a), Headline: headlineOf(a), Chosen: part.Chosen,
-			Link: link(part.Name, sweepdir.ReportHTML),
+		name := part.Name
+		if a != nil {
+			name = cmp.Or(a.Sweep.Manifest.Title, a.Sweep.Manifest.Name)
 		}
-		h.Heading = fmt.Sprintf("%d. %s", i+1, h.Question)
+		h := htmlPart{
+			ID: fmt.Sprintf("part-%d", i+1), Name: name, Short: fmt.Sprintf("%d. %s", i+1, name),
+			Heading:  fmt.Sprintf("%d. %s", i+1, question(part, a)),
+			Headline: headlineOf(a), Chosen: part.Chosen, Link: link(part.Name, sweepdir.ReportHTML),
+		}
 		if a != nil {
 			figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{MainOnly: true, PageOnly: true})
 			if err != nil {
 				return page{}, fmt.Errorf("part %s: %w", part.Name, err)
 			}
 			h.Sweep = newHTMLSweep(a, figures, part.Name, false)
-			h.Sweep.Question = "" // the heading says it
 			m := &a.Sweep.Manifest
-			h.Short = fmt.Sprintf("%d. %s", i+1, cmp.Or(m.Title, m.Name))
 			made := htmlMadePart{h.Short, m.Fixed, a.settingsTable()}
 			p.Made.Parts = append(p.Made.Parts, made)
 			for _, t := range []*Table{h.Sweep.Arms, h.Sweep.Gains, h.Sweep.Sets, h.Sweep.Comparisons, made.Differs} {
