@@ -144,7 +144,7 @@ func writePreview(out io.Writer, parts []string, v *sweep.Preview, summary, afte
 			if parts != nil {
 				textutil.Fprintf(w, "%s\t", parts[i])
 			}
-			textutil.Fprintf(w, "%d\t%s\t%d\t%s\t%s", r.Index, r.Arm, r.Seed, r.State, shortTime(r.About))
+			textutil.Fprintf(w, "%d\t%s\t%d\t%s\t%s", r.Index, r.Name, r.Seed, r.State, shortTime(r.About))
 			if parts == nil {
 				textutil.Fprintf(w, "\t%s", r.Dir)
 			}

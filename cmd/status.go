@@ -154,10 +154,10 @@ func statusTable(st *sweep.Status) report.Table {
 
 // statusName is the run in words, or its folder.
 func statusName(r sweep.RunStatus) string {
-	if r.Arm == "" {
+	if r.Name == "" {
 		return r.Dir
 	}
-	return fmt.Sprintf("%s, seed %d", r.Arm, r.Seed)
+	return fmt.Sprintf("%s, seed %d", r.Name, r.Seed)
 }
 
 // statusNotes are the errors of runs, and how to continue.

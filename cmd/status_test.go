@@ -77,15 +77,15 @@ func TestStatusOfStudy(t *testing.T) {
 	if err := writeStatus(&out, r); err != nil {
 		t.Fatal(err)
 	}
-	want := `part  run               state        step    validation  last update  attempts  running on
-lr    lr=0.001, seed 1  interrupted  20/200              1m30s ago
-lr    lr=0.003, seed 1  failed       20/200              1m30s ago    2
-lr    lr=0.001, seed 2  dead         20/200              1m30s ago
-lr    lr=0.003, seed 2  running      0/200               never        1         n2 (slurm 9_3)
+	want := `part  run              state        step    validation  last update  attempts  running on
+lr    lr=1e-3, seed 1  interrupted  20/200              1m30s ago
+lr    lr=3e-3, seed 1  failed       20/200              1m30s ago    2
+lr    lr=1e-3, seed 2  dead         20/200              1m30s ago
+lr    lr=3e-3, seed 2  running      0/200               never        1         n2 (slurm 9_3)
 
 0 of 4 runs finished (1 running, 1 interrupted, 1 failed, 1 dead); parts not started: baseline
-lr=0.003, seed 1: no such file
-lr=0.001, seed 2: its process 7 no longer exists (last seen 2026-01-02T03:04:05Z) and left no message: it was killed, or crashed; it reached step 20 of 200; its last checkpoint is after step 0
+lr=3e-3, seed 1: no such file
+lr=1e-3, seed 2: its process 7 no longer exists (last seen 2026-01-02T03:04:05Z) and left no message: it was killed, or crashed; it reached step 20 of 200; its last checkpoint is after step 0
 to continue: grpo assignment --out 'my study'
 `
 	if out.String() != want {

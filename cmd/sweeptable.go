@@ -103,7 +103,7 @@ func (t *sweepTable) add(m sweepdir.Manifest, copied []bool) {
 	t.work = append(t.work, make([]float64, len(m.Arms))...)
 	for i, e := range m.Runs {
 		r := tableRun{phase: phaseWaiting, copied: copied[i]}
-		r.name = fmt.Sprintf("%s, seed %d", textutil.Printable(m.Arms[e.Arm].Name, 0), e.Seed)
+		r.name = fmt.Sprintf("%s, seed %d", textutil.Printable(m.NameOf(e.Arm), 0), e.Seed)
 		r.Arm = arms + e.Arm
 		r.Steps, t.work[r.Arm] = sweep.RunWork(e)
 		t.runs = append(t.runs, r)
@@ -143,6 +143,7 @@ func (t *sweepTable) Event(e sweep.Event) {
 		r.end(e.State)
 		r.found = true
 	case sweep.Started:
+		r.Step = e.From // its last process may have come further
 		r.start(phaseRunning, now)
 		again := ""
 		if e.Attempt > 1 {

@@ -31,11 +31,11 @@ func TestStudyTable(t *testing.T) {
 	x.event(0, 2, sweep.Event{Kind: sweep.Found, State: ended(rundir.StateDone, 100, 0.8)})
 	x.event(0, 1, sweep.Event{Kind: sweep.Started, Attempt: 1})
 	want := `part 2 of 2: baseline, learning rate 0.001
-run               step     validation  state    left
-lr=0.01, seed 1   0/100                running
-lr=0.01, seed 2                        waiting
-lr=0.001, seed 1  100/100  0.800       done     took 50s
-lr=0.001, seed 2  100/100  0.800       done     took 50s
+run              step     validation  state    left
+lr=1e-2, seed 1  0/100                running
+lr=1e-2, seed 2                       waiting
+lr=1e-3, seed 1  100/100  0.800       done     took 50s
+lr=1e-3, seed 2  100/100  0.800       done     took 50s
 [###############.....] 6 of 8 runs, 3m20s elapsed, about 50s left
 `
 	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
@@ -78,7 +78,7 @@ func TestStudyTableLines(t *testing.T) {
 	x := newTableTest(t, false)
 	x.table.begin(0, "part 1 of 4: lr")
 	x.event(0, 0, sweep.Event{Kind: sweep.Started, Attempt: 1})
-	if got, want := x.out.String(), "part 1 of 4: lr\nstarted   lr=0.001, seed 1\n"; got != want {
+	if got, want := x.out.String(), "part 1 of 4: lr\nstarted   lr=1e-3, seed 1\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -87,7 +87,7 @@ func (x *tableTest) story() {
 	x.event(7*time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 18, 0.512)})
 	x.event(time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 20, 0.533)})
 	x.event(time.Second, 1, sweep.Event{Kind: sweep.Died, Err: errors.New("panic: boom"), LogTail: "panic: boom\ngoroutine 1", LogPath: "s/runs/b/task.log", State: at(sweepdir.Dead, 10, 0.2)})
-	x.event(time.Second, 1, sweep.Event{Kind: sweep.Started, Attempt: 2, State: at(sweepdir.Dead, 10, 0.2)})
+	x.event(time.Second, 1, sweep.Event{Kind: sweep.Started, Attempt: 2, From: 10, State: at(sweepdir.Dead, 14, 0.2)})
 	x.event(20*time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 60, 0.71)})
 	x.event(18*time.Second, 0, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.871)})
 	x.event(0, 2, sweep.Event{Kind: sweep.Started, Attempt: 1})
@@ -102,24 +102,24 @@ func (x *tableTest) story() {
 func TestSweepTableLines(t *testing.T) {
 	x := newTableTest(t, false)
 	x.story()
-	want := `started   lr=0.001, seed 1
-started   lr=0.01, seed 1
-          lr=0.001, seed 1: step 18/100  validation 0.512
-died      lr=0.01, seed 1: panic: boom
+	want := `started   lr=1e-3, seed 1
+started   lr=1e-2, seed 1
+          lr=1e-3, seed 1: step 18/100  validation 0.512
+died      lr=1e-2, seed 1: panic: boom
   s/runs/b/task.log:
     panic: boom
     goroutine 1
-started   lr=0.01, seed 1, attempt 2, after step 10
-          lr=0.001, seed 1: step 60/100  validation 0.710
+started   lr=1e-2, seed 1, attempt 2, after step 10
+          lr=1e-3, seed 1: step 60/100  validation 0.710
 total     0 of 4 runs, 34s elapsed, about 1m23s left
-done      lr=0.001, seed 1: validation 0.871 in 52s
+done      lr=1e-3, seed 1: validation 0.871 in 52s
 total     1 of 4 runs, 52s elapsed, about 1m1s left
-started   lr=0.001, seed 2
-diverged  lr=0.01, seed 1: validation 0.000 in 40s (at step 20: validation reward fell to 0.000 from 0.162 at step 0)
-failed    lr=0.01, seed 2: open nothing: no such file
+started   lr=1e-3, seed 2
+diverged  lr=1e-2, seed 1: validation 0.000 in 40s (at step 20: validation reward fell to 0.000 from 0.162 at step 0)
+failed    lr=1e-2, seed 2: open nothing: no such file
 note: a remark
-hangs     lr=0.001, seed 2: no sign of life for 5m0s
-stopped   lr=0.001, seed 2: at step 10 of 100, with a checkpoint
+hangs     lr=1e-3, seed 2: no sign of life for 5m0s
+stopped   lr=1e-3, seed 2: at step 10 of 100, with a checkpoint
 2 of 4 runs (1 diverged), 1 failed, 1 stopped, 57s elapsed
 `
 	if got := x.out.String(); got != want {
@@ -209,11 +209,11 @@ func TestSweepTableRedraw(t *testing.T) {
 	x.event(0, 1, sweep.Event{Kind: sweep.Started, Attempt: 1})
 	x.event(12*time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 20, 0.512)})
 	x.event(50*time.Millisecond, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 21, 0.512)}) // too soon: not drawn
-	want := `run               step    validation  state    left
-lr=0.001, seed 1  20/100  0.512       running  40s
-lr=0.01, seed 1   0/100               running
-lr=0.001, seed 2                      waiting
-lr=0.01, seed 2                       waiting
+	want := `run              step    validation  state    left
+lr=1e-3, seed 1  20/100  0.512       running  40s
+lr=1e-2, seed 1  0/100               running
+lr=1e-3, seed 2                      waiting
+lr=1e-2, seed 2                      waiting
 [#...................] 0 of 4 runs, 12s elapsed, about 1m32s left
 `
 	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
@@ -222,21 +222,21 @@ lr=0.01, seed 2                       waiting
 	x.event(time.Second, 1, sweep.Event{Kind: sweep.GaveUp, Err: errors.New("no such file"), LogTail: "grpo: no such file", LogPath: "task.log"})
 	x.event(time.Second, 2, sweep.Event{Kind: sweep.Started, Attempt: 1})
 	x.event(40*time.Second, 0, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.871)})
-	want = `failed    lr=0.01, seed 1: no such file
+	want = `failed    lr=1e-2, seed 1: no such file
   task.log:
     grpo: no such file
-run               step     validation  state    left
-lr=0.01, seed 1   0/100                failed
-lr=0.001, seed 2  0/100                running
-lr=0.01, seed 2                        waiting
-lr=0.001, seed 1  100/100  0.871       done     took 54s
+run              step     validation  state    left
+lr=1e-2, seed 1  0/100                failed
+lr=1e-3, seed 2  0/100                running
+lr=1e-2, seed 2                       waiting
+lr=1e-3, seed 1  100/100  0.871       done     took 54s
 [##########..........] 1 of 4 runs, 1 failed, 54s elapsed, about 54s left
 `
 	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	x.table.done()
-	want = `failed    lr=0.01, seed 1: no such file
+	want = `failed    lr=1e-2, seed 1: no such file
   task.log:
     grpo: no such file
 1 of 4 runs, 1 failed, 54s elapsed
@@ -268,11 +268,11 @@ func TestSweepTableFits(t *testing.T) {
 				}
 				if height == 7 && width == 80 {
 					want := []string{
-						"run               step    validation  state    left",
-						"lr=0.01, seed 1   0/100               failed",
-						"lr=0.001, seed 1  20/100  0.512       running  40s",
-						"lr=0.001, seed 2                      waiting",
-						"lr=0.01, seed 2                       waiting",
+						"run              step    validation  state    left",
+						"lr=1e-2, seed 1  0/100               failed",
+						"lr=1e-3, seed 1  20/100  0.512       running  40s",
+						"lr=1e-3, seed 2                      waiting",
+						"lr=1e-2, seed 2                      waiting",
 						"[######..............] 0 of 4 runs, 1 failed, 13s elapsed, about 1m33s left",
 					}
 					if strings.Join(lines, "\n") != strings.Join(want, "\n") {
@@ -282,7 +282,7 @@ func TestSweepTableFits(t *testing.T) {
 				if height == 5 && width == 80 {
 					want := []string{
 						"run              step   validation  state   left",
-						"lr=0.01, seed 1  0/100              failed",
+						"lr=1e-2, seed 1  0/100              failed",
 						"... and 1 running, 2 waiting",
 					}
 					if strings.Join(lines[:3], "\n") != strings.Join(want, "\n") {

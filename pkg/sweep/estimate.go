@@ -68,7 +68,7 @@ func EstimateTime(ctx context.Context, plans []*Plan, jobs, cores int, probe Pro
 			// another one.
 			if !ok && len(known) < maxProbes && !atLeast {
 				if got, err = measure(ctx, probe, cfg, e.Jobs, e.Threads); err != nil {
-					return nil, fmt.Errorf("measure arm %q: %w", m.Arms[i].Name, err)
+					return nil, fmt.Errorf("measure arm %q: %w", m.NameOf(i), err)
 				}
 				if len(known) == 0 {
 					first = got

@@ -182,7 +182,7 @@ func (r *runner) noteRung(now sweepdir.Manifest) {
 		}
 		var on, off []string
 		for _, a := range rung.Ranking {
-			text := fmt.Sprintf("%s (%.3f)", now.Arms[a.Arm].Name, a.Reward)
+			text := fmt.Sprintf("%s (%.3f)", now.NameOf(a.Arm), a.Reward)
 			if slices.Contains(rung.Stopped, a.Arm) {
 				off = append(off, text)
 			} else {

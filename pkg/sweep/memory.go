@@ -53,7 +53,7 @@ func checkMemory(dir string, m sweepdir.Manifest, available int64) error {
 			continue
 		}
 		if err := need.Fits(available); err != nil && !sweepdir.StateOf(dir, e).Finished() {
-			return fmt.Errorf("%s, seed %d: %w", m.Arms[e.Arm].Name, e.Seed, err)
+			return fmt.Errorf("%s, seed %d: %w", m.NameOf(e.Arm), e.Seed, err)
 		}
 	}
 	return nil

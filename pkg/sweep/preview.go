@@ -23,6 +23,7 @@ type PreviewRun struct {
 	About float64             `json:"estimated_s"`
 	// From is the folder of the sweep from which the run is copied.
 	From string `json:"from,omitempty"`
+	Name string `json:"-"` // of the arm, for readers ([sweepdir.Manifest.NameOf])
 }
 
 // Preview is what a sweep, or a study, would do, and how long that would take.
@@ -39,7 +40,7 @@ type Preview struct {
 
 // Preview makes no change in the sweep's folder: it measures in a temporary one.
 func (p *Located) Preview(ctx context.Context, opts Options) (*Preview, error) {
-	if err := p.check(opts); err != nil {
+	if err := p.Check(opts); err != nil {
 		return nil, err
 	}
 	v := &Preview{Disk: diskOf(p.Dir, p.Manifest, opts.Jobs)}
@@ -83,7 +84,9 @@ func (v *Preview) add(p *Located, prefix string, copied []bool, version string) 
 	var rows []PreviewRun
 	for i, e := range p.Manifest.Runs {
 		arm := p.Manifest.Arms[e.Arm]
-		row := PreviewRun{Index: e.Index, Arm: arm.Name, Seed: e.Seed, Set: arm.Set, State: sweepdir.Missing}
+		row := PreviewRun{
+			Index: e.Index, Arm: arm.Name, Name: p.Manifest.NameOf(e.Arm), Seed: e.Seed, Set: arm.Set, State: sweepdir.Missing,
+		}
 		if p.Dir == "" {
 			rate := sweepdir.Override{Key: RateKey, Value: "(best of part lr)"}
 			row.Set = append(slices.Clone(arm.Set), rate)

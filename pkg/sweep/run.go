@@ -262,7 +262,7 @@ func (r *runner) start(j *job) {
 	}
 	j.process, j.phase = p, running
 	r.running++
-	r.emit(Event{Kind: Started, State: j.watch.state(j.entry)}, j)
+	r.emit(Event{Kind: Started, State: j.watch.state(j.entry), From: j.watch.base}, j)
 	go func() {
 		exit := p.Wait()
 		r.ends <- func() { r.ended(j, exit) }
@@ -276,7 +276,7 @@ func (r *runner) follow(j *job, state sweepdir.RunState) {
 }
 
 func (r *runner) name(j *job) string {
-	return fmt.Sprintf("%s, seed %d", r.manifest.Arms[j.entry.Arm].Name, j.entry.Seed)
+	return fmt.Sprintf("%s, seed %d", r.manifest.NameOf(j.entry.Arm), j.entry.Seed)
 }
 
 // emit completes an event and reports it, with the end of the run's log if it has an

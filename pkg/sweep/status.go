@@ -33,6 +33,7 @@ type RunStatus struct {
 	Host      string `json:"host,omitempty"`
 	Job       string `json:"job,omitempty"`
 	Elsewhere bool   `json:"-"`
+	Name      string `json:"-"` // of the arm, for readers ([sweepdir.Manifest.NameOf])
 	// Reward is the last sampled validation answer reward.
 	Reward *float64 `json:"validation_reward"`
 	PID    int      `json:"pid,omitempty"`
@@ -173,7 +174,7 @@ func (s *Status) addSweep(dir string, m sweepdir.Manifest, part string, now time
 	for _, e := range m.Runs {
 		r := m.Settle(sweepdir.Glance(dir, e))
 		row := RunStatus{
-			Part: part, Index: r.Index, Arm: m.Arms[r.Arm].Name, Seed: r.Seed,
+			Part: part, Index: r.Index, Arm: m.Arms[r.Arm].Name, Name: m.NameOf(r.Arm), Seed: r.Seed,
 			Dir: r.Path(dir), State: r.State, Error: r.Error, Age: -1, Steps: stepsOf(e),
 		}
 		if r.CheckFolder(dir) == nil { // else State and Error report that it is a link

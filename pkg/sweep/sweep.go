@@ -43,6 +43,7 @@ type Event struct {
 	Kind    EventKind
 	Entry   sweepdir.Entry
 	State   sweepdir.RunState // as read from the folder
+	From    int               // of Started: the step of the checkpoint that the run continues from
 	Attempt int
 	Err     error  // of Died, GaveUp and Hung
 	LogTail string // with Err: the last lines of the run's log

@@ -66,7 +66,7 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	}
 	if at := m.StoppedAt(e.Arm); at > 0 {
 		return nil, fmt.Errorf("%w: %s, seed %d: --halving stopped this arm after step %d",
-			config.ErrConfig, m.Arms[e.Arm].Name, e.Seed, at)
+			config.ErrConfig, m.NameOf(e.Arm), e.Seed, at)
 	}
 	if step := m.NextRung(); step > 0 {
 		until, end := context.WithCancel(ctx)

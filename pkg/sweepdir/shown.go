@@ -22,14 +22,24 @@ func (x Axis) Shown(value string) string {
 
 // LabelOf is the label of an arm with the values of the axes as [Axis.Shown] writes them.
 func (m *Manifest) LabelOf(arm int) string {
-	a := m.Arms[arm]
+	return m.shown(arm, m.Arms[arm].Label, ", ", func(x Axis, value string) string { return x.Label + " " + value })
+}
+
+// NameOf is the name of an arm in the same way. Files and other programs get the name itself.
+func (m *Manifest) NameOf(arm int) string {
+	return m.shown(arm, m.Arms[arm].Name, ",", func(x Axis, value string) string { return x.Short + "=" + value })
+}
+
+// shown replaces the values at the end of a text, where part is a value with its axis.
+func (m *Manifest) shown(arm int, text, sep string, part func(Axis, string) string) string {
+	point := m.Arms[arm].Point
 	var stored, shown []string
-	for i, value := range a.Point[:min(len(a.Point), len(m.Axes))] {
-		stored = append(stored, m.Axes[i].Label+" "+value)
-		shown = append(shown, m.Axes[i].Label+" "+m.Axes[i].Shown(value))
+	for i, value := range point[:min(len(point), len(m.Axes))] {
+		stored = append(stored, part(m.Axes[i], value))
+		shown = append(shown, part(m.Axes[i], m.Axes[i].Shown(value)))
 	}
-	if own, ok := strings.CutSuffix(a.Label, strings.Join(stored, ", ")); ok {
-		return own + strings.Join(shown, ", ")
+	if own, ok := strings.CutSuffix(text, strings.Join(stored, sep)); ok {
+		return own + strings.Join(shown, sep)
 	}
-	return a.Label
+	return text
 }

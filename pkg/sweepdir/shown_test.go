@@ -3,9 +3,9 @@ package sweepdir
 import "testing"
 
 func TestShown(t *testing.T) {
-	typed := Axis{Key: "train.learning_rate", Label: "learning rate", Values: []string{"0.001", "0.003"}, Written: []string{"1e-3", "3e-3"}}
+	typed := Axis{Key: "train.learning_rate", Label: "learning rate", Short: "lr", Values: []string{"0.001", "0.003"}, Written: []string{"1e-3", "3e-3"}}
 	old := Axis{Key: "train.learning_rate", Label: "learning rate", Values: []string{"1e-5", "0.0001"}}
-	words := Axis{Key: "reward.functions", Label: "reward", Values: []string{"[answer]", "[format]"}}
+	words := Axis{Key: "reward.functions", Label: "reward", Short: "functions", Values: []string{"[answer]", "[format]"}}
 	for _, tt := range []struct {
 		axis        Axis
 		value, want string
@@ -27,6 +27,11 @@ func TestShown(t *testing.T) {
 	} {
 		if got := m.LabelOf(i); got != want {
 			t.Errorf("arm %d is labelled %q, want %q", i, got, want)
+		}
+	}
+	for i, want := range []string{"lr=3e-3,functions=[answer]", "a,lr=3e-3,functions=[answer]", "b", "c"} {
+		if got := m.NameOf(i); got != want {
+			t.Errorf("arm %d is named %q, want %q", i, got, want)
 		}
 	}
 }
