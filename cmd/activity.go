@@ -97,7 +97,13 @@ func (p *progress) drawActivity(now time.Time) {
 		if d.Of > 0 {
 			text += fmt.Sprintf(" %d/%d", d.Done, d.Of)
 		}
-		p.bar.Describe(textutil.Printable(text+d.speed(elapsed.Seconds()), max(20, width-45)))
+		room, rest := max(20, width-45), d.speed(elapsed.Seconds())
+		if len(text+rest) > room { // the time left matters more
+			short := *d
+			short.Tokens = 0
+			rest = short.speed(elapsed.Seconds())
+		}
+		p.bar.Describe(textutil.Printable(text+rest, room))
 		return
 	}
 	if name := fmt.Sprint(d.What, d.Of); p.barOf != name {

@@ -167,14 +167,21 @@ func TestActivityBar(t *testing.T) {
 	}
 
 	r := newBeating(true, false)
+	r.headline("run folder x")
+	if r.out.Len() > 0 {
+		t.Errorf("before the run begins it printed %q", r.out.String())
+	}
 	r.Begin(0, 8)
 	r.Eval(rundir.Eval{Step: 0})
+	r.Doing(model.Activity{What: "evaluating unseen", Unit: "completion", Of: 128, Done: 33, Tokens: 900, Part: 0.25})
+	r.draws()
+	time.Sleep(drawEvery)
 	r.Doing(model.Activity{What: "update", Unit: "micro-batch", Of: 4, Done: 3})
 	r.draws()
 	time.Sleep(drawEvery)
 	r.Step(rundir.Metrics{Step: 1})
 	r.done()
-	for _, want := range []string{"update 3/4", "train reward 0.000", "/8)"} {
+	for _, want := range []string{"run folder x\n", "evaluating unseen 33/128, 9s left", "update 3/4", "train reward 0.000", "/8)"} {
 		if !strings.Contains(r.out.String(), want) {
 			t.Errorf("no %q in %q", want, r.out.String())
 		}

@@ -24,6 +24,7 @@ type progress struct {
 	every  func(time.Duration, func()) (stop func()) // nil: activities are not shown
 	size   func() (width, height int)                // of the terminal
 
+	head    string // a line that is due before the next: see [progress.headline]
 	doing   activity
 	bar     *progressbar.ProgressBar
 	barOf   string // what bar counts
@@ -53,8 +54,25 @@ func (p *progress) line(format string, args ...any) {
 	p.print(b.String())
 }
 
+// headline is a line that is printed with the next one, or when the run begins: a command that refuses
+// its input names no folder before it.
+func (p *progress) headline(format string, args ...any) {
+	var b strings.Builder
+	textutil.Fprintf(&b, format, args...)
+	p.head = b.String()
+}
+
+// printHead prints the headline, if it is due, with the lock.
+func (p *progress) printHead() {
+	if text := p.head; text != "" {
+		p.head = ""
+		p.print(text)
+	}
+}
+
 // print is line for printable text, with the lock.
 func (p *progress) print(text string) {
+	p.printHead()
 	if p.bar != nil {
 		_ = p.bar.Clear() // failing to draw the bar is no reason to stop a run
 	}
@@ -74,6 +92,7 @@ func (p *progress) Begin(resumedAt, steps int) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.printHead()
 	p.started, p.first, p.step, p.steps = p.now(), resumedAt, resumedAt, steps
 	if resumedAt > 0 {
 		p.stepped = p.started

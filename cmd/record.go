@@ -44,7 +44,7 @@ func trainToRecord[C config.Root, R any](s *State, o *recordOptions, command str
 		return err
 	}
 	p := newProgress(s, o.out.quiet)
-	p.line("run folder %s", dir)
+	p.headline("run folder %s", dir)
 	rec, err := run(r.Config, dir, p)
 	p.done()
 	if err != nil {

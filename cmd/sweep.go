@@ -253,13 +253,16 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 		}
 	}
 	t := newSweepTable(s, o.out.quiet, l.Manifest, o.jobs)
-	t.line("sweep folder %s", dir)
-	if len(l.Added) > 0 {
-		t.Note(addedLine(l.Added))
-	}
 	opts, err := o.runOptions(s, t)
 	if err != nil {
 		return err
+	}
+	if err := l.Check(opts); err != nil {
+		return err
+	}
+	t.line("sweep folder %s", dir)
+	if len(l.Added) > 0 {
+		t.Note(addedLine(l.Added))
 	}
 	sw, err := l.Run(ctx, opts)
 	if sw == nil {

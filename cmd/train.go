@@ -188,7 +188,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 		}
 	}
 	p := newProgress(s, o.out.quiet)
-	p.line("run folder %s, up to %s on the disk", dir, train.Bytes(train.DiskOf(r.Config).Peak))
+	p.headline("run folder %s, up to %s on the disk", dir, train.Bytes(train.DiskOf(r.Config).Peak))
 	var res *rundir.Result
 	err = o.profile.during(s, dir, func() (err error) {
 		res, err = train.Run(ctx, r.Config, train.Options{

@@ -45,8 +45,8 @@ func Locate(dir string, p *Plan) (*Located, error) {
 	return out, nil
 }
 
-// check refuses a sweep whose runs don't fit into the memory or on the disk.
-func (p *Located) check(opts Options) error {
+// Check refuses a sweep whose runs don't fit into the memory or on the disk.
+func (p *Located) Check(opts Options) error {
 	if err := checkMemory(p.Dir, p.Manifest, opts.Memory); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (p *Located) check(opts Options) error {
 // runs. It returns the sweep even with an error, so that finished runs can be
 // reported; nil if nothing could be started.
 func (p *Located) Run(ctx context.Context, opts Options) (*sweepdir.Sweep, error) {
-	if err := p.check(opts); err != nil {
+	if err := p.Check(opts); err != nil {
 		return nil, err
 	}
 	if err := p.Prepare(opts.Observer.Note); err != nil {
