@@ -53,7 +53,7 @@ func newEval(s *State) *cobra.Command {
 	o := &evalOptions{}
 	var cf configFlags
 	c := &cobra.Command{
-		Use:   "eval [RUN|CHECKPOINT]",
+		Use: "eval [RUN|CHECKPOINT]", SuggestFor: []string{"evaluate", "test", "validate"},
 		Short: "Evaluate a checkpoint: count right, wrong and unformatted answers",
 		Long: `Eval decodes the problems of the sets in eval.sets (by default the validation and
 unseen problems), or of one split, with sampling and greedily and counts right,
@@ -75,7 +75,7 @@ for a Llama or Qwen model (a quarter of a shorter context), and else that of rol
   grpo eval results/train-1a2b3c4d --split unseen
   grpo eval my-base/model.safetensors --json
   grpo eval results/train-1a2b3c4d --sets validation,unseen,hard/problems.jsonl
-  grpo eval --set data.source=gsm8k --set data.train_file=train.jsonl --set data.val_file=test.jsonl`,
+  grpo eval --set data.source=gsm8k --set data.val_file=test.jsonl`,
 		Args: takes("the folder of a run, a model or a safetensors file", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.load = cf.options(cmd, s)

@@ -59,7 +59,9 @@ func wanted(f *pflag.Flag) string {
 var otherNames = map[string]string{
 	"output_dir": "out", "output": "out", "outdir": "out", "save_dir": "out",
 	"model_name_or_path": "model", "checkpoint": "model", "num_seeds": "seeds",
-	"rewards": "group", // of explain advantages
+	"rewards":                "group", // of explain advantages
+	"resume_from_checkpoint": "resume", "resume_from": "resume", "config_file": "config", "nproc": "threads",
+	"num_threads": "threads", "format": "formats", "gpu": "device", "gpus": "device", "use_cpu": "device",
 }
 
 // suggestFlag suggests, for an unknown flag, a flag of this command of another spelling, the flag or

@@ -40,6 +40,13 @@ pages of all commands into a folder that man(1) can search.`,
 			return run(cmd, s, o, showMan)
 		},
 	}
+	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		of, rest, err := c.Root().Find(args)
+		if err != nil || len(rest) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return subcommands(of), cobra.ShellCompDirectiveNoFileComp
+	}
 	c.Flags().StringVar(&o.out, "out", "", "write the pages of all commands to this `folder`")
 	return c
 }

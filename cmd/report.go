@@ -34,7 +34,7 @@ type reportOptions struct {
 func newReport(s *State) *cobra.Command {
 	o := &reportOptions{}
 	c := &cobra.Command{
-		Use:   "report DIR...",
+		Use: "report DIR...", SuggestFor: []string{"plot", "show", "figures"},
 		Short: "Regenerate figures and tables of runs, a sweep or a study",
 		Long: `Report regenerates the tables (results.csv, results.json, results.md, results.tex,
 curves.csv), figures and report.html of a sweep and prints its headline and table.
@@ -103,6 +103,7 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 		"also write event files for TensorBoard: the scalars of each run, and the figures")
 	c.Flags().BoolVar(&o.methods, "methods", false,
 		"print the configuration as a paragraph for a paper's appendix, and write nothing")
+	complete(c, "format", func() []string { return []string{"svg", "pdf"} }, cobra.ShellCompDirectiveNoFileComp)
 	o.gate.add(c.Flags())
 	o.gate.addWeights(c.Flags())
 	return c

@@ -265,14 +265,19 @@ func strictHelp(help *cobra.Command) {
 	}
 }
 
-// suggestion ends the error about an unknown child of c: the nearest, or all if there are few.
-func suggestion(c *cobra.Command, word string) string {
-	var names []string
+// subcommands lists the names of the commands below c that users see.
+func subcommands(c *cobra.Command) (names []string) {
 	for _, child := range c.Commands() {
 		if child.IsAvailableCommand() {
 			names = append(names, child.Name())
 		}
 	}
+	return names
+}
+
+// suggestion ends the error about an unknown child of c: the nearest, or all if there are few, or who lists them.
+func suggestion(c *cobra.Command, word string) string {
+	names := subcommands(c)
 	c.SuggestionsMinimumDistance = 2
 	s := c.SuggestionsFor(word)
 	switch {
@@ -281,5 +286,5 @@ func suggestion(c *cobra.Command, word string) string {
 	case len(s) > 0:
 		return fmt.Sprintf(" (did you mean %q?)", s[0])
 	}
-	return ""
+	return fmt.Sprintf(" (%q lists them)", c.CommandPath())
 }

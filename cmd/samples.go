@@ -60,10 +60,12 @@ first completions of the step's rollout batch, of other problems at each step.`,
 	}
 	f := c.Flags()
 	f.IntVar(&step, "step", -1, "only the completions after this `step` (default all)")
+	f.Lookup("step").DefValue = "0" // not shown
 	f.BoolVar(&o.filter.Wrong, "wrong", false, "only problems that are wrong after their last step")
 	f.BoolVar(&o.filter.Changed, "changed", false, "only problems that were right at one step and wrong at another")
 	f.StringVar(&o.filter.Split, "split", rundir.SplitVal,
 		"the `set` of problems: val, unseen, test, train or a set of eval.sets")
+	complete(c, "split", func() []string { return evalSplits }, cobra.ShellCompDirectiveNoFileComp)
 	f.BoolVar(&greedy, "greedy", false, "completions of greedy decoding instead of sampled ones")
 	addJSON(c, &o.json)
 	return c
@@ -71,8 +73,8 @@ first completions of the step's rollout batch, of other problems at each step.`,
 
 func runSamples(_ context.Context, s *State, o *samplesOptions) error {
 	if sweepdir.IsSweep(o.dir) || sweepdir.IsStudy(o.dir) {
-		return config.Invalid(fmt.Errorf("show samples: %s has several runs: give the folder of one "+
-			"(\"grpo status\" lists them)", o.dir))
+		return config.Invalid(fmt.Errorf("show samples: %s has several runs: give the folder of one, below its %s",
+			o.dir, sweepdir.RunsDir))
 	}
 	r, err := rundir.Open(o.dir)
 	if errors.Is(err, fs.ErrNotExist) {
