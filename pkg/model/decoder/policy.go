@@ -181,8 +181,12 @@ func (t Tokenizer) EncodeAround(before, text, after string) []int {
 
 // Token implements [model.Tokenizer].
 func (t Tokenizer) Token(id int) (text string, special bool) {
-	return t.bpe.Decode([]int32{int32(id)}, false), t.bpe.Special(int32(id)) || slices.Contains(t.end, id)
+	return t.bpe.Decode([]int32{int32(id)}, false), t.bpe.Special(int32(id)) || t.endsOnly(id)
 }
+
+// endsOnly reports whether an id is an end token that no ordinary text has: it was added to the vocabulary,
+// though not marked as special.
+func (t Tokenizer) endsOnly(id int) bool { return slices.Contains(t.end, id) && t.bpe.Added(int32(id)) }
 
 // firstSpecial is the first special token that occurs in text; empty for none.
 func (t Tokenizer) firstSpecial(text string) string {
@@ -203,8 +207,7 @@ func (t Tokenizer) Knows(string) bool { return true }
 // Decode implements [model.Tokenizer]: special tokens have no text, nor have end tokens, which some
 // files do not mark as special.
 func (t Tokenizer) Decode(tokens []int) string {
-	isEnd := func(id int) bool { return slices.Contains(t.end, id) }
-	return t.bpe.Decode(narrow(slices.DeleteFunc(slices.Clone(tokens), isEnd)), true)
+	return t.bpe.Decode(narrow(slices.DeleteFunc(slices.Clone(tokens), t.endsOnly)), true)
 }
 
 // Size is the cost of a decoder. It implements [model.Size].
