@@ -13,7 +13,6 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/tinylm/tokenizer"
@@ -149,7 +148,7 @@ func newDataStats(s *State) *cobra.Command {
 			o.read.Fields = gsm8k.Fields{Question: o.fields["question"], Answer: o.fields["answer"]}
 			for name := range o.fields {
 				if name != "question" && name != "answer" {
-					return usagef(cmd, "--fields: %s is not question or answer, as in --fields question=input,answer=target", words.Quote(name))
+					return usagef(cmd, "--fields: %s is not question or answer, as in --fields question=input,answer=target", textutil.Quote(name))
 				}
 			}
 			return run(cmd, s, o, describeProblems)

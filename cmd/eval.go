@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/regular"
+	"grpo/internal/suggest"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
@@ -33,7 +33,7 @@ var evalSplits = []string{"val", "test", "unseen", "train"}
 
 func unknownSplit(c *cobra.Command, name string) error {
 	return usagef(c, "--split %s: there is no such split%s (there are %s)",
-		words.Show(name), words.DidYouMean(name, evalSplits), strings.Join(evalSplits, ", "))
+		textutil.Show(name), suggest.DidYouMean(name, evalSplits), strings.Join(evalSplits, ", "))
 }
 
 // evalOptions are the inputs of `grpo eval`.

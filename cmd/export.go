@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/suggest"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/model"
 	"grpo/pkg/train"
 )
@@ -51,7 +51,7 @@ DIR must not exist or must be empty, and appears only when it is complete.`,
 				return usagef(cmd, "export needs --out DIR")
 			case !slices.Contains(dtypes, o.Dtype):
 				return usagef(cmd, "--dtype %s: there is no such type%s (there are f32 and bf16)",
-					words.Show(o.Dtype), words.DidYouMean(o.Dtype, dtypes))
+					textutil.Show(o.Dtype), suggest.DidYouMean(o.Dtype, dtypes))
 			case o.Which != "last" && o.Which != "best":
 				return usagef(cmd, "--which %q is unknown (last or best)", o.Which)
 			}

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"grpo/internal/manpage"
-	"grpo/internal/words"
+	"grpo/internal/suggest"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 )
 
@@ -40,7 +41,7 @@ func flagError(c *cobra.Command, err error) error {
 		} else {
 			want = value.Unwrap().Error()
 		}
-		err = fmt.Errorf("--%s %s: %s", f.Name, words.Show(value.GetValue()), want)
+		err = fmt.Errorf("--%s %s: %s", f.Name, textutil.Show(value.GetValue()), want)
 	}
 	return &usageError{c, err}
 }
@@ -73,7 +74,7 @@ func suggestFlag(c *cobra.Command, name string) string {
 			flags = append(flags, f.Name)
 		}
 	})
-	near := words.Nearest(name, flags)
+	near := suggest.Nearest(name, flags)
 	underscored := strings.ReplaceAll(name, "-", "_")
 	for _, same := range []string{name, strings.ReplaceAll(name, "_", "-"), otherNames[underscored]} {
 		if slices.Contains(flags, same) {
@@ -81,7 +82,7 @@ func suggestFlag(c *cobra.Command, name string) string {
 		}
 	}
 	elsewhere := haveFlag(c, name)
-	if near != "" && (words.Distance(name, near) == 1 || !isKey(c, underscored)) {
+	if near != "" && (suggest.Distance(name, near) == 1 || !isKey(c, underscored)) {
 		if elsewhere != "" {
 			elsewhere = fmt.Sprintf(" --%s is a flag of %s", name, elsewhere)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -34,10 +33,10 @@ func takes(what string, least, most int) cobra.PositionalArgs {
 			return nil
 		case most == 0:
 			return fmt.Errorf("%s takes no argument, but got %s%s",
-				nameOf(c), words.Quote(args[0]), flagFor(c, args[0]))
+				nameOf(c), textutil.Quote(args[0]), flagFor(c, args[0]))
 		}
 		return fmt.Errorf("%s: %s is one argument too many (it takes %s)%s",
-			nameOf(c), words.Quote(args[most]), what, flagFor(c, args[most]))
+			nameOf(c), textutil.Quote(args[most]), what, flagFor(c, args[most]))
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"grpo/internal/hubcache"
 	"grpo/internal/process"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/hub"
 	"grpo/pkg/train"
 )
@@ -250,12 +249,12 @@ is sent to that address only.`,
 			again, valid := hubcache.Parse(n.String())
 			switch {
 			case !ok:
-				return usagef(cmd, "%s is not the name of a model: give OWNER/NAME, as in its address on the Hub", words.Quote(args[0]))
+				return usagef(cmd, "%s is not the name of a model: give OWNER/NAME, as in its address on the Hub", textutil.Quote(args[0]))
 			case !valid || again != n:
 				return usagef(cmd, "--revision %s, --gguf %s: give a branch, a tag or a commit without slashes, and the name of a GGUF file of the model",
-					words.Quote(o.revision), words.Quote(o.gguf))
+					textutil.Quote(o.revision), textutil.Quote(o.gguf))
 			case o.revision != "" && given.Revision != "" && o.revision != given.Revision:
-				return usagef(cmd, "%s and --revision %s differ", words.Quote(args[0]), words.Quote(o.revision))
+				return usagef(cmd, "%s and --revision %s differ", textutil.Quote(args[0]), textutil.Quote(o.revision))
 			}
 			cache, err := hubcache.Dir(s.getenv)
 			if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/train"
 )
@@ -62,7 +61,7 @@ known, "gold" (the right answer), "prompt", "problem" (its ID), "step" and "ende
 				cf.files = append(cf.files, args[0]) // -c has what it does not set
 			} else if o.samples != "" {
 				return usagef(cmd, "reward try: %s and --samples %s are both completions (a configuration ends in .yaml)",
-					words.Quote(args[0]), words.Quote(o.samples))
+					textutil.Quote(args[0]), textutil.Quote(o.samples))
 			} else {
 				o.samples = args[0]
 			}
@@ -133,7 +132,7 @@ func orNull(x *float64) string {
 	if x == nil {
 		return "null"
 	}
-	return words.Rounded(*x)
+	return textutil.Rounded(*x)
 }
 
 // cell writes a value of a column.
@@ -142,7 +141,7 @@ func cell(v any) string {
 	case nil:
 		return ""
 	case float64:
-		return words.Rounded(x)
+		return textutil.Rounded(x)
 	}
 	text, _ := json.Marshal(v) // a string
 	return textutil.Cut(string(text), 40)

@@ -14,8 +14,8 @@ import (
 
 	"grpo/internal/process"
 	"grpo/internal/regular"
+	"grpo/internal/suggest"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
@@ -281,7 +281,7 @@ func suggestion(c *cobra.Command, word string) string {
 	c.SuggestionsMinimumDistance = 2
 	s := c.SuggestionsFor(word)
 	switch {
-	case len(names) <= 5 && (len(s) == 0 || words.Distance(word, s[0]) > 1):
+	case len(names) <= 5 && (len(s) == 0 || suggest.Distance(word, s[0]) > 1):
 		return fmt.Sprintf(" (there are %s)", strings.Join(names, ", "))
 	case len(s) > 0:
 		return fmt.Sprintf(" (did you mean %q?)", s[0])

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/jsonschema"
+	"grpo/internal/suggest"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/analysis"
 	"grpo/pkg/bench"
 	"grpo/pkg/config"
@@ -145,7 +145,7 @@ are checked by "grpo config check" and "grpo ablate FILE --dry-run".`,
 					return usagef(cmd, "a schema is JSON already: --json is for the list")
 				}
 				if !slices.Contains(names, o.name) {
-					hint := cmp.Or(words.DidYouMean(o.name, names), " (\"grpo schema\" lists them)")
+					hint := cmp.Or(suggest.DidYouMean(o.name, names), " (\"grpo schema\" lists them)")
 					return usagef(cmd, "there is no schema %q%s", o.name, hint)
 				}
 			}

@@ -199,7 +199,7 @@ func (s *State) checkDisk(dir string, bytes float64) error {
 	if !known || bytes <= float64(free) {
 		return nil
 	}
-	return fmt.Errorf("not enough disk space: %s needs up to %s, and %s are free: %w; %s=off tries it all the same",
+	return fmt.Errorf("not enough disk space: %s needs up to %s, and %s are free: %w; set %s=off to skip this check",
 		textutil.Printable(dir, 0), train.Bytes(bytes), train.Bytes(float64(free)),
 		rundir.Explain(syscall.ENOSPC), diskEnv)
 }

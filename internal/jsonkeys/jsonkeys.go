@@ -11,7 +11,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 )
 
 // Decode is json.Unmarshal, and then [Characters].
@@ -89,7 +89,7 @@ func Check(data []byte) error {
 			}
 			in := &open[len(open)-1]
 			if in.keys[t] {
-				return fmt.Errorf("the key %s appears twice", words.Quote(t))
+				return fmt.Errorf("the key %s appears twice", textutil.Quote(t))
 			}
 			in.keys[t], in.key = true, false
 			continue

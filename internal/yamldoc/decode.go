@@ -8,7 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"grpo/internal/words"
+	"grpo/internal/suggest"
+	"grpo/internal/textutil"
 )
 
 // Line is a one-line string field, which accepts any scalar: it is trimmed, must not be empty, and
@@ -87,7 +88,7 @@ func (d *Document) Pairs(n *yaml.Node, path string, f func(key, value *yaml.Node
 	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		own := d.ownName(Join(path, key.Value))
-		full := words.Quote(Join(path, key.Value))
+		full := textutil.Quote(Join(path, key.Value))
 		switch before := first[own]; {
 		case key.Tag == "!!merge":
 			d.Problem(key.Line, "merge keys (<<) are not supported (write the keys out)")
@@ -95,7 +96,7 @@ func (d *Document) Pairs(n *yaml.Node, path string, f func(key, value *yaml.Node
 			d.Problem(key.Line, "want a key, not %s", Kind(key))
 		case key.Style&yaml.TaggedStyle != 0:
 			d.Problem(key.Line, "the key %s has the tag %s: tags are not supported (remove it)",
-				words.Quote(key.Value), words.Show(key.Tag))
+				textutil.Quote(key.Value), textutil.Show(key.Tag))
 		case before == nil:
 			first[own] = key
 			f(key, value)
@@ -103,7 +104,7 @@ func (d *Document) Pairs(n *yaml.Node, path string, f func(key, value *yaml.Node
 			d.Problem(key.Line, "duplicate key %s: it is already in line %d", full, before.Line)
 		default:
 			d.Problem(key.Line, "duplicate key %s: it is already in line %d, as %s", full, before.Line,
-				words.Quote(before.Value))
+				textutil.Quote(before.Value))
 		}
 	}
 }
@@ -131,7 +132,7 @@ func (d *Document) section(n *yaml.Node, v reflect.Value, path string) {
 				return
 			}
 		}
-		d.Problem(key.Line, "unknown key %s%s", words.Quote(key.Value), d.suggest(v.Type(), key.Value))
+		d.Problem(key.Line, "unknown key %s%s", textutil.Quote(key.Value), d.suggest(v.Type(), key.Value))
 	})
 }
 
@@ -159,7 +160,7 @@ func (d *Document) suggest(t reflect.Type, key string) string {
 	if d.form.Suggest != nil {
 		return d.form.Suggest(key, here)
 	}
-	if s := words.DidYouMean(key, here); s != "" {
+	if s := suggest.DidYouMean(key, here); s != "" {
 		return s
 	}
 	return fmt.Sprintf(" (the keys here are %s)", strings.Join(here, ", "))
@@ -172,9 +173,9 @@ func (d *Document) value(n *yaml.Node, v reflect.Value, path string, line int) {
 	case v.Type() == nodeType:
 		v.Set(reflect.ValueOf(n))
 	case n.Kind == yaml.AliasNode:
-		err = fmt.Errorf("is the alias *%s: aliases are not supported (write the value out)", words.Show(n.Value))
+		err = fmt.Errorf("is the alias *%s: aliases are not supported (write the value out)", textutil.Show(n.Value))
 	case n.Style&yaml.TaggedStyle != 0:
-		err = fmt.Errorf("has the tag %s: tags are not supported (remove it)", words.Show(n.Tag))
+		err = fmt.Errorf("has the tag %s: tags are not supported (remove it)", textutil.Show(n.Tag))
 	case v.Kind() == reflect.Struct && n.Kind == yaml.MappingNode && len(n.Content) > 0:
 		d.section(n, v, path)
 	case v.Kind() == reflect.Struct && (n.Kind == yaml.MappingNode || n.Tag == "!!null"):
@@ -241,9 +242,9 @@ func (d *Document) leaf(n *yaml.Node, v reflect.Value, path string) error {
 		v.SetString(strings.TrimSpace(n.Value))
 		return checkString(strings.TrimSuffix(n.Value, "\n"))
 	case t.Kind() == reflect.String && n.Tag != "!!str":
-		return mustBe(t, Kind(n), fmt.Sprintf("write %s, in quotes", words.Quote(n.Value)))
+		return mustBe(t, Kind(n), fmt.Sprintf("write %s, in quotes", textutil.Quote(n.Value)))
 	case t.Kind() != reflect.String && inQuotes:
-		return mustBe(t, "the string "+words.Quote(n.Value), "remove the quotes")
+		return mustBe(t, "the string "+textutil.Quote(n.Value), "remove the quotes")
 	}
 	return setScalar(v, n.Value)
 }

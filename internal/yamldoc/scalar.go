@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 )
 
 // Values have one notation, in a file, the environment, --set or a flag. It is narrower than
@@ -39,7 +39,7 @@ func mustBe(t reflect.Type, got, hint string) error {
 
 // setScalar parses text into v.
 func setScalar(v reflect.Value, text string) error {
-	t, shown := v.Type(), words.Show(text)
+	t, shown := v.Type(), textutil.Show(text)
 	switch v.Kind() {
 	case reflect.String:
 		if err := checkString(text); err != nil {
@@ -83,7 +83,7 @@ func outOfRange(shown, why string, args ...any) error {
 }
 
 func setFloat(v reflect.Value, text string) error {
-	shown := words.Show(text)
+	shown := textutil.Show(text)
 	if !numberForm.MatchString(text) {
 		switch strings.TrimLeft(strings.ToLower(text), "+-.") {
 		case "nan", "inf", "infinity":
@@ -131,7 +131,7 @@ func SetText(v reflect.Value, text string) error {
 	inner := strings.TrimSpace(text)
 	if rest, ok := strings.CutPrefix(inner, "["); ok {
 		if inner, ok = strings.CutSuffix(rest, "]"); !ok {
-			return mustBe(v.Type(), words.Show(text), "the bracket is not closed")
+			return mustBe(v.Type(), textutil.Show(text), "the bracket is not closed")
 		}
 		if strings.TrimSpace(inner) == "" {
 			return setList(v, 0, nil)
@@ -140,7 +140,7 @@ func SetText(v reflect.Value, text string) error {
 	parts := strings.Split(inner, ",")
 	for i, part := range parts {
 		if parts[i] = strings.TrimSpace(part); parts[i] == "" {
-			return mustBe(v.Type(), words.Show(text), fmt.Sprintf("element %d is empty; write a,b or [a, b]", i+1))
+			return mustBe(v.Type(), textutil.Show(text), fmt.Sprintf("element %d is empty; write a,b or [a, b]", i+1))
 		}
 	}
 	return setList(v, len(parts), func(i int, e reflect.Value) error { return setScalar(e, parts[i]) })
@@ -229,7 +229,7 @@ func FormatFloat(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
 		return strconv.FormatFloat(f+0, 'f', 0, 64)
 	}
-	return words.Number(f)
+	return textutil.Number(f)
 }
 
 // plainForm matches a string that YAML reads as itself without quotes, except specialWords, which

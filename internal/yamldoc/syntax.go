@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 )
 
 // lineAt returns the 1-based number of the line that contains the byte at i.
@@ -63,5 +63,5 @@ func syntax(text []byte, err error) *problem {
 	if m := unknownAnchor.FindStringSubmatch(message); m != nil {
 		line = lineAt(text, max(0, bytes.Index(text, []byte("*"+m[1]))))
 	}
-	return &problem{min(line, lastLine(text)), "not valid YAML: " + words.Shorten(message)}
+	return &problem{min(line, lastLine(text)), "not valid YAML: " + textutil.Shorten(message)}
 }

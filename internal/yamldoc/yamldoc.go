@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"grpo/internal/regular"
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 )
 
 // Form describes what a file should contain, for the reader and for its messages.
@@ -132,5 +132,5 @@ func Kind(n *yaml.Node) string {
 	case n.Tag == "!!null":
 		return "nothing"
 	}
-	return "the value " + words.Show(n.Value)
+	return "the value " + textutil.Show(n.Value)
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -115,7 +115,7 @@ func (a *Analysis) sharedRate() []Finding {
 		if s.Run == nil || s.Run.Result == nil {
 			return ""
 		}
-		return words.Number(s.Run.Result.LearningRate)
+		return textutil.Number(s.Run.Result.LearningRate)
 	})
 	if len(rates) > 1 {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/sweepdir"
 )
 
@@ -74,7 +74,7 @@ func (a *Analysis) rates() []Finding {
 		gain := r.Of(LateGainMetric)
 		rising := gain.N > 1 && gain.Lo > 0 && gain.Mean >= risingGain
 		f := a.armFinding(a.rateKind(i, rising), i, FinalMetric)
-		f.Values = []string{words.Number(a.rateOf(i))}
+		f.Values = []string{textutil.Number(a.rateOf(i))}
 		if rising {
 			f.Parts = []Finding{a.armFinding(StillRising, i, LateGainMetric)}
 		}
@@ -92,7 +92,7 @@ func (a *Analysis) bestRate() Finding {
 		return Finding{Kind: AllDiverged, Keys: []string{RateKey}}
 	}
 	f := a.armFinding(BestRate, a.Best, FinalMetric)
-	f.Values = []string{words.Number(a.rateOf(a.Best))}
+	f.Values = []string{textutil.Number(a.rateOf(a.Best))}
 	f.Parts = slices.DeleteFunc(a.rates(), func(g Finding) bool { return g.Arms[0] == a.Best })
 	return f
 }

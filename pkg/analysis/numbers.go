@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/stats"
 )
 
@@ -35,7 +35,7 @@ func Significant(v float64, digits int) string {
 	if !stats.IsFinite(v) {
 		return "not finite"
 	}
-	return words.Exponent(strconv.FormatFloat(v, 'g', digits, 64))
+	return textutil.Exponent(strconv.FormatFloat(v, 'g', digits, 64))
 }
 
 // NumberFormat prints the values of one metric in the unit in which people read it:

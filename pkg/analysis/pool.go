@@ -13,7 +13,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -145,7 +144,7 @@ func shownValues(arms []runArm) [][]string {
 		for _, arm := range arms {
 			values = append(values, arm.set[k].Value)
 		}
-		for i, s := range words.Alike(values) {
+		for i, s := range textutil.Alike(values) {
 			out[i] = append(out[i], s)
 		}
 	}
@@ -183,7 +182,7 @@ func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err
 			if !ok {
 				value = "(absent)"
 			} else if x, err := strconv.ParseFloat(value, 64); err == nil && strings.Contains(value, "e") { // YAML's 1e-05
-				value = words.Number(x)
+				value = textutil.Number(x)
 			}
 			set = append(set, sweepdir.Override{Key: key, Value: cmp.Or(value, "(empty)")})
 		}

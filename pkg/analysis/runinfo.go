@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 )
@@ -166,7 +165,7 @@ func SettingLine(all []RunInfo) string {
 			if !stats.IsFinite(a.Train.LearningRate) {
 				return ""
 			}
-			return "learning rate " + words.Number(a.Train.LearningRate)
+			return "learning rate " + textutil.Number(a.Train.LearningRate)
 		},
 		RunInfo.schedule,
 		func(a RunInfo) string { return a.Algorithm.LossType },

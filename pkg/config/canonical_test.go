@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"grpo/internal/yamldoc"
+	"grpo/pkg/gsm8k"
 )
 
 // isString reports whether a string is a valid value.
@@ -56,7 +57,7 @@ func validConfig(t *rapid.T) Config {
 	accumulation := rapid.IntRange(1, 4).Draw(t, "accumulation")
 	train := micro * accumulation
 	rollout := train * group * rapid.IntRange(1, 4).Draw(t, "batches")
-	functions := rapid.Permutation(RewardFunctions()).Draw(t, "functions")[:rapid.IntRange(1, 3).Draw(t, "n")]
+	functions := rapid.Permutation(gsm8k.Rewards()).Draw(t, "functions")[:rapid.IntRange(1, 3).Draw(t, "n")]
 	c := Config{
 		Name: text.Draw(t, "name"),
 		Seed: rapid.Uint64().Draw(t, "seed"),

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/suggest"
 	"grpo/internal/yamldoc"
 )
 
@@ -162,7 +162,7 @@ func (v *validator) eachIn(r interval, field any, list []float64) {
 func oneOf[S ~string](v *validator, field *S, values ...string) {
 	v.values[v.keys[field].path] = values
 	if s := string(*field); !slices.Contains(values, s) {
-		v.reject("%s must be one of %s%s", field, strings.Join(values, ", "), words.DidYouMean(s, values))
+		v.reject("%s must be one of %s%s", field, strings.Join(values, ", "), suggest.DidYouMean(s, values))
 	}
 }
 
@@ -183,7 +183,7 @@ func (v *validator) someOf(field *[]string, values ...string) {
 	}
 	for i, e := range *field {
 		if !slices.Contains(values, e) {
-			v.reject("%s: %q must be one of %s%s", field, e, strings.Join(values, ", "), words.DidYouMean(e, values))
+			v.reject("%s: %q must be one of %s%s", field, e, strings.Join(values, ", "), suggest.DidYouMean(e, values))
 			return
 		}
 		if slices.Contains((*field)[:i], e) {

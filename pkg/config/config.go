@@ -42,7 +42,7 @@ type Config struct {
 
 // Data describes where problems come from and how they become prompts.
 type Data struct {
-	// Source: "generated" (the word-problem generator), "gsm8k" (JSONL files) or "svamp".
+	// Source: "generated" (the word-problem generator), or "gsm8k" or "svamp": files (JSONL, JSON, CSV, Parquet).
 	Source string `yaml:"source"`
 	// TrainFile, ValFile and TestFile are read when Source is not "generated".
 	// An empty TestFile means: no test split.

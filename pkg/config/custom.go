@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"grpo/internal/yamldoc"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/reward"
 )
 
@@ -128,7 +129,7 @@ func (r *Reward) validateCustom(v *validator) {
 		switch {
 		case !customName.MatchString(c.Name):
 			v.reject("%s must be a letter and up to 39 letters, digits, underscores and hyphens", &c.Name)
-		case slices.Contains(RewardFunctions(), c.Name):
+		case slices.Contains(gsm8k.Rewards(), c.Name):
 			v.reject("%s is the name of a built-in reward function (choose another)", &c.Name)
 		case r.customReward(c.Name) != c:
 			v.reject("%s: two reward functions have this name", &c.Name)
@@ -262,7 +263,7 @@ func quoteNull(n *yaml.Node) {
 
 // names lists the built-in reward functions and the custom ones.
 func (r *Reward) names() []string {
-	out := RewardFunctions()
+	out := gsm8k.Rewards()
 	for _, c := range r.Custom {
 		out = append(out, c.Name)
 	}

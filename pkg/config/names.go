@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/suggest"
+	"grpo/internal/textutil"
 	"grpo/internal/yamldoc"
 )
 
@@ -83,7 +84,7 @@ func findKey(name string, keys []string) (string, error) {
 	case 1:
 		return matches[0], nil
 	case 0:
-		return "", fmt.Errorf("unknown key %s%s", words.Quote(name), suggestKey(name, keys, keys))
+		return "", fmt.Errorf("unknown key %s%s", textutil.Quote(name), suggestKey(name, keys, keys))
 	}
 	return "", fmt.Errorf("%q is the last part of several keys: write one of %s", name,
 		strings.Join(matches, ", "))
@@ -92,12 +93,12 @@ func findKey(name string, keys []string) (string, error) {
 // suggestKey ends the message about an unknown key. here are the keys valid in its place; keys are
 // all keys, in case a key of another section was meant.
 func suggestKey(word string, here, keys []string) string {
-	if s := words.DidYouMean(word, here); s != "" {
+	if s := suggest.DidYouMean(word, here); s != "" {
 		return s
 	}
 	didYouMean := func(s string) string { return fmt.Sprintf(" (did you mean %q?)", s) }
 	// Aliases are valid only where full paths are, so not within a section of a file.
-	s := words.Nearest(word, slices.Sorted(maps.Keys(aliases)))
+	s := suggest.Nearest(word, slices.Sorted(maps.Keys(aliases)))
 	if s != "" && slices.Contains(keys, aliases[s]) && len(here) == len(keys) {
 		return didYouMean(s)
 	}
@@ -114,7 +115,7 @@ func suggestKey(word string, here, keys []string) string {
 			last[i] = k
 		}
 	}
-	if s := words.Nearest(yamldoc.LastPart(word), last); s != "" {
+	if s := suggest.Nearest(yamldoc.LastPart(word), last); s != "" {
 		return didYouMean(keys[slices.Index(last, s)])
 	}
 	if slices.Contains(keys, "train.n_grpo_steps") {

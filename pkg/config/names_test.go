@@ -13,15 +13,12 @@ import (
 	"grpo/pkg/rl"
 )
 
-// TestNames compares the lists of names with those of the packages that have the
-// functions. pkg/config does not import pkg/gsm8k.
+// TestNames compares the lists of names with the lists of the packages that have the functions.
 func TestNames(t *testing.T) {
 	for _, test := range []struct {
 		what          string
 		names, theirs []string
 	}{
-		{"reward functions", config.RewardFunctions(), gsm8k.Rewards()},
-		{"bases of cosine", config.CosineBases(), gsm8k.CosineBases()},
 		{"loss types", rl.RecipeNames(), union(rl.LossTypes(), rl.TRLLossTypes(), rl.VerlLossModes())},
 	} {
 		if !slices.Equal(sorted(test.names), sorted(test.theirs)) {
@@ -193,7 +190,7 @@ func TestAlgorithmsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := slices.Concat(rl.RecipeNames(), rl.Baselines(), config.Normalizers(), rl.Aggregations(), rl.ImportanceLevels(),
-		rl.KLEstimators(), config.RewardFunctions(), rl.PreferenceLosses(), rl.Divergences(), rl.PairRules(), rl.SupervisedLosses(),
+		rl.KLEstimators(), gsm8k.Rewards(), rl.PreferenceLosses(), rl.Divergences(), rl.PairRules(), rl.SupervisedLosses(),
 		configs.Names("presets"))
 	for _, k := range config.Keys() {
 		if section, name, _ := strings.Cut(k.Path, "."); section == "algorithm" || section == "reward" {

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/suggest"
+	"grpo/internal/textutil"
 	"grpo/internal/yamldoc"
 )
 
@@ -99,7 +100,7 @@ func (o *overrides) env(pairs, others []string) {
 			o.set(key, value, Origin{Source: SourceEnv, Name: name}, "environment: "+name)
 		case slices.ContainsFunc(others, func(k string) bool { return EnvName(k) == name }):
 		default:
-			o.problem("environment: unknown variable %s%s", words.Show(name), words.DidYouMean(name, names))
+			o.problem("environment: unknown variable %s%s", textutil.Show(name), suggest.DidYouMean(name, names))
 		}
 	}
 }
@@ -116,7 +117,7 @@ func (o *overrides) sets(args []string) {
 	for _, arg := range args {
 		name, value, ok := strings.Cut(arg, "=")
 		if !ok {
-			o.problem("--set %s: no \"=\" (write --set KEY=VALUE)", words.Show(arg))
+			o.problem("--set %s: no \"=\" (write --set KEY=VALUE)", textutil.Show(arg))
 			continue
 		}
 		name = strings.TrimSpace(name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
 )
 
@@ -57,7 +58,7 @@ func resolve(root any) map[string]reason {
 	fill(wrote, "eval.max_tokens", &c.Eval.MaxTokens, longest, reason{from: "rollout.sampling_max_tokens"})
 	if slices.Contains(r.Functions, "cosine") {
 		base := "answer"
-		isBase := func(f string) bool { return slices.Contains(CosineBases(), f) }
+		isBase := func(f string) bool { return slices.Contains(gsm8k.CosineBases(), f) }
 		if i := slices.IndexFunc(r.Functions, isBase); i >= 0 {
 			base = r.Functions[i]
 		}

@@ -3,7 +3,7 @@ package config
 // Reward names the reward functions of training, their weights and their parameters. Lengths are in
 // tokens including <eos>; the maximum is rollout.sampling_max_tokens.
 type Reward struct {
-	// Functions are of [RewardFunctions], or names in Custom.
+	// Functions are of [gsm8k.Rewards], or names in Custom.
 	Functions     []string  `yaml:"functions"`
 	RewardWeights []float64 `yaml:"reward_weights"` // one for each function
 	// Custom are the functions that the user defines. [Resolve] leaves out those that Functions does
@@ -21,7 +21,7 @@ type Reward struct {
 	// negative reward of repetition.
 	RepetitionNGrams     int     `yaml:"repetition_n_grams" neutral:"3"`
 	RepetitionMaxPenalty float64 `yaml:"repetition_max_penalty" neutral:"-1"`
-	// CosineCorrect is the function, of [CosineBases], by which cosine decides whether a completion
+	// CosineCorrect is the function, of [gsm8k.CosineBases], by which cosine decides whether a completion
 	// is right; empty means the first of them in Functions, or else answer ([Resolve] fills it in
 	// if cosine is used). CosineMaxLen is the length in tokens at which the curve ends (0 = the
 	// limit).
@@ -35,14 +35,3 @@ type Reward struct {
 	CosineMinWrong   float64 `yaml:"cosine_min_value_wrong" neutral:"-1"`
 	CosineMaxWrong   float64 `yaml:"cosine_max_value_wrong" neutral:"-0.5"`
 }
-
-// RewardFunctions lists the known reward functions.
-func RewardFunctions() []string {
-	return []string{
-		"answer", "format", "random", "r1_zero", "question_only", "think_format",
-		"soft_overlong", "repetition", "cosine", "last_number",
-	}
-}
-
-// CosineBases lists the values of reward.cosine_correct.
-func CosineBases() []string { return []string{"answer", "r1_zero", "question_only", "last_number"} }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"grpo/configs"
-	"grpo/internal/words"
+	"grpo/internal/suggest"
 	"grpo/internal/yamldoc"
 )
 
@@ -119,5 +119,5 @@ func wrongCommand(name string, names []string) string {
 	case slices.Contains(embedded(), name):
 		return " for this command (it belongs to grpo train)"
 	}
-	return words.DidYouMean(name, names)
+	return suggest.DidYouMean(name, names)
 }

@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/suggest"
 	"grpo/internal/yamldoc"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
 )
 
@@ -131,7 +132,7 @@ func (m *Model) validate(v *validator) {
 	}
 	if m.Init != "base" && m.Init != "random" && !isPath(m.Init) {
 		v.reject("%s must be base, random or the path of a safetensors file (write ./%s for a file of this name)%s",
-			&m.Init, m.Init, words.DidYouMean(m.Init, []string{"base", "random"}))
+			&m.Init, m.Init, suggest.DidYouMean(m.Init, []string{"base", "random"}))
 	}
 }
 
@@ -213,7 +214,7 @@ func (c *Config) validateSets(v *validator) {
 	for i, s := range e.Sets {
 		if !slices.Contains(known, s) && !isPath(s) {
 			v.reject("%s: %q must be one of %s, or the path of a file (write ./%s for a file of this name)%s",
-				&e.Sets, s, strings.Join(known, ", "), s, words.DidYouMean(s, known))
+				&e.Sets, s, strings.Join(known, ", "), s, suggest.DidYouMean(s, known))
 			return
 		}
 		if slices.Contains(e.Sets[:i], s) {
@@ -255,7 +256,7 @@ func (c *Config) validateReward(v *validator) {
 	v.in(anyTokens, &r.OverlongCache, &r.CosineMaxLen)
 	v.in(interval{low: 1, high: 100}, &r.RepetitionNGrams)
 	v.in(interval{low: -1e6, high: 0}, &r.RepetitionMaxPenalty)
-	oneOfOrEmpty(v, &r.CosineCorrect, CosineBases()...)
+	oneOfOrEmpty(v, &r.CosineCorrect, gsm8k.CosineBases()...)
 	v.in(moderate, &r.RewardWeights)
 	v.in(moderate, &r.CosineMinWrong, &r.CosineMaxWrong, &r.CosineMinCorrect, &r.CosineMaxCorrect)
 	atMost(v, &r.CosineMinCorrect, &r.CosineMaxCorrect)

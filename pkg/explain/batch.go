@@ -15,8 +15,8 @@ import (
 
 	"grpo/internal/jsonkeys"
 	"grpo/internal/regular"
+	"grpo/internal/suggest"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 )
 
 // Limits of a batch file. The reference files have about 50 KB; the limits keep a damaged or
@@ -188,7 +188,7 @@ func (v value) decodeStruct(to reflect.Value, ignored []string) error {
 					known = append(known, tag)
 				}
 			}
-			return f.errorf("unknown field%s", suggest(name, known))
+			return f.errorf("unknown field%s", hint(name, known))
 		case f.kind() == "null":
 			return nil
 		}
@@ -314,12 +314,12 @@ func (v value) choice(name string, known ...string) error {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	return v.errorf("unknown name %q%s", textutil.Cut(name, 43), suggest(name, known))
+	return v.errorf("unknown name %q%s", textutil.Cut(name, 43), hint(name, known))
 }
 
-// suggest ends the error about an unknown name.
-func suggest(name string, known []string) string {
-	return cmp.Or(words.DidYouMean(name, known), " (known: "+strings.Join(known, ", ")+")")
+// hint ends the error about an unknown name.
+func hint(name string, known []string) string {
+	return cmp.Or(suggest.DidYouMean(name, known), " (known: "+strings.Join(known, ", ")+")")
 }
 
 // readCases reads the lists of cases in the order of the file. kinds has a reader for each name of

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/gsm8k"
 )
 
@@ -97,7 +96,7 @@ func WriteRewards(w io.Writer, file string, cases []RewardCase) error {
 	formatted, correct := 0, 0
 	for i, c := range cases {
 		table = append(table, []string{
-			strconv.Itoa(i), short(c.FormatReward), short(c.AnswerReward), words.Rounded(c.Reward),
+			strconv.Itoa(i), short(c.FormatReward), short(c.AnswerReward), textutil.Rounded(c.Reward),
 			quote(strings.Join(c.Gold, "|"), 16), quote(c.Response, 48),
 		})
 		formatted += int(c.FormatReward)

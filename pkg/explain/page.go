@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 )
 
 // textWidth is the width of running text in characters.
@@ -90,7 +90,7 @@ func (p *page) table(align string, rows ...[]string) {
 // fixed formats x with this number of decimals, without a negative zero.
 func fixed(x float64, decimals int) string {
 	if math.Abs(x) >= 1e15 { // it has no decimals
-		return words.Exponent(strconv.FormatFloat(x, 'g', 6, 64))
+		return textutil.Exponent(strconv.FormatFloat(x, 'g', 6, 64))
 	}
 	s := strconv.FormatFloat(x, 'f', decimals, 64)
 	if strings.Trim(s, "-0.") == "" {
@@ -103,12 +103,12 @@ func fixed(x float64, decimals int) string {
 func num(x float64) string { return fixed(x, 4) }
 
 // short formats an input as the user would type it, in as few digits as possible.
-func short(x float64) string { return words.Number(x) }
+func short(x float64) string { return textutil.Number(x) }
 
 // digits formats x with n significant digits, without an exponent if that is readable.
 func digits(x float64, n int) string {
 	if a := math.Abs(x); a != 0 && (a < 1e-4 || a >= 1e7) {
-		return words.Exponent(strconv.FormatFloat(x, 'g', n, 64))
+		return textutil.Exponent(strconv.FormatFloat(x, 'g', n, 64))
 	}
 	s := strconv.FormatFloat(x, 'g', n, 64)
 	if strings.Contains(s, "e") {

@@ -13,8 +13,8 @@ import (
 	"fmt"
 	"strings"
 
+	"grpo/internal/suggest"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 )
 
 // Problem is one word problem with its worked solution. Its JSON form is that of [WriteJSONL].
@@ -122,7 +122,7 @@ func LookupTemplate(name string) (Template, error) {
 // unknownName lists the known names and suggests one similar to name, if any.
 func unknownName(name string, known []string) error {
 	hint := ""
-	if near := words.Nearest(name, known); near != "" {
+	if near := suggest.Nearest(name, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q? ", near)
 	}
 	return fmt.Errorf("unknown name %q (%sknown: %s)", clip(name), hint, strings.Join(known, ", "))

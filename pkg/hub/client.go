@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 )
 
 // Client sends requests to one server. Only Endpoint is required.
@@ -118,7 +117,7 @@ func (c *Client) do(ctx context.Context, method, address string, header map[stri
 		case len(via) > 10:
 			return permanent{errors.New("more than 10 redirects")}
 		case next.URL.Scheme != "https" && next.URL.Scheme != "http":
-			return permanent{fmt.Errorf("the server redirects to an address of the kind %s, not https", words.Quote(next.URL.Scheme))}
+			return permanent{fmt.Errorf("the server redirects to an address of the kind %s, not https", textutil.Quote(next.URL.Scheme))}
 		case next.URL.Scheme != "https" && own.Scheme == "https":
 			return permanent{errors.New("the server redirects to an address without encryption")}
 		case same:

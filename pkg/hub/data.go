@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/suggest"
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 )
 
@@ -55,8 +56,8 @@ func FindDataSet(name string) (DataSet, error) {
 		}
 		known = append(known, d.Name)
 	}
-	return DataSet{}, fmt.Errorf("there is no data set %s%s (there are %s)", words.Quote(name),
-		words.DidYouMean(name, known), strings.Join(known, ", "))
+	return DataSet{}, fmt.Errorf("there is no data set %s%s (there are %s)", textutil.Quote(name),
+		suggest.DidYouMean(name, known), strings.Join(known, ", "))
 }
 
 // PullData downloads the files of a data set into a folder. A file that is there must have the right

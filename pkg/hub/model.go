@@ -20,8 +20,8 @@ import (
 
 	"grpo/internal/hubcache"
 	"grpo/internal/regular"
+	"grpo/internal/suggest"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/rundir"
 )
@@ -180,7 +180,7 @@ func (r *repo) choose(gguf string) ([]string, error) {
 			return nil, fmt.Errorf("it has no GGUF files (leave --gguf out)")
 		}
 		return nil, fmt.Errorf("it has no file %s%s; its GGUF files are %s",
-			words.Quote(gguf), words.DidYouMean(gguf, ggufs), textutil.Printable(strings.Join(ggufs, ", "), 600))
+			textutil.Quote(gguf), suggest.DidYouMean(gguf, ggufs), textutil.Printable(strings.Join(ggufs, ", "), 600))
 	}
 	var out []string
 	for _, name := range smallFiles {
@@ -200,7 +200,7 @@ func (r *repo) choose(gguf string) ([]string, error) {
 			weightsFile, textutil.Printable(strings.Join(ggufs, ", "), 600))
 	case len(others) > 0:
 		return nil, fmt.Errorf("it has no %s, only %s, which can run code when it is loaded and is not read "+
-			"(look for a revision with safetensors)", weightsFile, words.Show(others[0]))
+			"(look for a revision with safetensors)", weightsFile, textutil.Show(others[0]))
 	}
 	return nil, fmt.Errorf("it has no weights: neither %s nor a GGUF file", weightsFile)
 }
@@ -251,7 +251,7 @@ func (p *pull) inspect(name string, others []string) ([]string, error) {
 	var shards []string
 	for _, file := range index.WeightMap {
 		if !shardForm.MatchString(file) {
-			return nil, fmt.Errorf("read %s: %s is not the name of a safetensors file", indexFile, words.Show(file))
+			return nil, fmt.Errorf("read %s: %s is not the name of a safetensors file", indexFile, textutil.Show(file))
 		}
 		shards = append(shards, file)
 	}
@@ -367,7 +367,7 @@ func (p *pull) head(ctx context.Context, name string) (f file, err error) {
 		etag := cmp.Or(r.Header.Get("X-Linked-Etag"), r.Header.Get("ETag"))
 		f.sum = strings.Trim(strings.TrimPrefix(etag, "W/"), `"`)
 		if !hubcache.ETagForm.MatchString(f.sum) {
-			return false, permanent{fmt.Errorf("the server gives no hash of it (ETag %s), so it can't be checked", words.Show(etag))}
+			return false, permanent{fmt.Errorf("the server gives no hash of it (ETag %s), so it can't be checked", textutil.Show(etag))}
 		}
 		size := r.Header.Get("X-Linked-Size")
 		if size == "" && r.StatusCode/100 == 2 {
@@ -409,7 +409,7 @@ func (c *Client) explain(err error, n hubcache.Name, revision string) error {
 	case s.code == http.StatusForbidden:
 		return fmt.Errorf("%w: the owner of HF_TOKEN has no access: accept the terms at %s", err, page)
 	case s.code == http.StatusNotFound && (s.hint == "RevisionNotFound" || s.hint == "" && revision != hubcache.DefaultRevision):
-		return fmt.Errorf("%w: it has no revision %s, or the model does not exist (see %s)", err, words.Quote(revision), page)
+		return fmt.Errorf("%w: it has no revision %s, or the model does not exist (see %s)", err, textutil.Quote(revision), page)
 	case s.code == http.StatusNotFound:
 		return fmt.Errorf("%w: there is no such model or file (see %s)", err, page)
 	}

@@ -64,7 +64,7 @@ func (s *CriticState) Restore(w *Params, optimizer *AdamW, network any) error {
 	return nil
 }
 
-// set is a set of tensors under one prefix, and the set that has the same names and shapes.
+// set is the tensors under one prefix; form is the set whose names and shapes it must match.
 type set struct {
 	prefix string
 	params **Params

@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/plot"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 )
 
@@ -56,7 +56,7 @@ func (t niceTicks) Ticks(lo, hi float64) []plot.Tick {
 		}
 		label := strconv.FormatFloat(v, 'f', digits, 64)
 		if step >= 1e5 || digits > 4 {
-			label = words.Exponent(strconv.FormatFloat(v, 'g', 3, 64))
+			label = textutil.Exponent(strconv.FormatFloat(v, 'g', 3, 64))
 		}
 		if v < 0 {
 			label = "−" + label[1:]
@@ -86,7 +86,7 @@ func (logTicks) Ticks(lo, hi float64) []plot.Tick {
 			}
 			label := ""
 			if m == 1 && math.Mod(e-first, every) == 0 || (m == 2 || m == 5) && hi-lo < 2 {
-				label = words.Exponent(strconv.FormatFloat(v, 'g', 5, 64))
+				label = textutil.Exponent(strconv.FormatFloat(v, 'g', 5, 64))
 			}
 			ticks = append(ticks, plot.Tick{Value: at, Label: label})
 		}

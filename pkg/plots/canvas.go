@@ -17,7 +17,7 @@ import (
 type imageCanvas struct {
 	*vgimg.Canvas
 	width, height vg.Length
-	rounded       vg.Length // what the height in whole pixels has more
+	rounded       vg.Length // height rounded up to whole pixels, minus height
 }
 
 // newImageCanvas returns a white canvas and its picture.

@@ -74,7 +74,7 @@ func (v *view) meanAndInterval(final, written bool) string {
 }
 
 // seedCounts is the number of seeds of each arm that a mean is taken of: those of the runs with a
-// result. Of an arm without any, a curve (not final) is the mean of all its runs.
+// result. If no run of an arm has one, a curve (not final) is the mean of all its runs.
 func (v *view) seedCounts(final bool) []int {
 	var counts []int
 	for _, a := range v.arms {

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg/draw"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/stats"
 )
@@ -103,7 +103,7 @@ func (e ExplainPanel) panel() (*panel, error) {
 		finite := stats.IsFinite(axis.lo) && stats.IsFinite(axis.hi)
 		if !finite || axis.lo >= axis.hi || axis.log && axis.lo <= 0 {
 			return nil, fmt.Errorf("draw: panel %q: an axis can't go from %s to %s",
-				e.Title, words.Number(axis.lo), words.Number(axis.hi))
+				e.Title, textutil.Number(axis.lo), textutil.Number(axis.hi))
 		}
 	}
 	p := newPanel(e.XLabel, e.YLabel)
@@ -118,7 +118,7 @@ func (e ExplainPanel) panel() (*panel, error) {
 	if e.XTicks != nil {
 		var ticks plot.ConstantTicks
 		for _, v := range e.XTicks {
-			ticks = append(ticks, plot.Tick{Value: scaled(v, e.LogX), Label: words.Rounded(v)})
+			ticks = append(ticks, plot.Tick{Value: scaled(v, e.LogX), Label: textutil.Rounded(v)})
 		}
 		p.X.Tick.Marker = ticks
 	}

@@ -123,7 +123,7 @@ func viridis(t float64) color.NRGBA {
 	return color.NRGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 0xff}
 }
 
-// onLight is black, and stays so on a dark page.
+// onLight is one step off black, so that the dark style sheet does not recolor it.
 var onLight = color.NRGBA{0x00, 0x00, 0x01, 0xff}
 
 // textOn is black or white, whichever is more legible on c (relative luminance

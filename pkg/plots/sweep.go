@@ -1,4 +1,4 @@
-// Package plots draws the figures of runs, of sweeps and of worked examples as PNG.
+// Package plots draws the figures of runs, of sweeps and of worked examples as PNG, SVG and PDF.
 // The list of a sweep's figures is in sweep.go and each figure has a file named after
 // it; figure.go lays out the page, panel.go, curve.go and axis.go draw inside of a plot,
 // and style.go holds colors, lines, markers and fonts.

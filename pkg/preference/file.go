@@ -13,7 +13,8 @@ import (
 
 	"grpo/internal/jsonl"
 	"grpo/internal/regular"
-	"grpo/internal/words"
+	"grpo/internal/suggest"
+	"grpo/internal/textutil"
 )
 
 // Errors of pairs that teach nothing, whatever the model. [Report] counts them.
@@ -155,8 +156,8 @@ func parse(line []byte) (p Pair, err error) {
 func missing(name string, object map[string]any) error {
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(object)), func(k string) bool { return slices.Contains(fields, k) })
 	hint := ""
-	if near := words.Nearest(name, others); near != "" {
-		hint = fmt.Sprintf(" (is it %s? rename the field)", words.Quote(near))
+	if near := suggest.Nearest(name, others); near != "" {
+		hint = fmt.Sprintf(" (is it %s? rename the field)", textutil.Quote(near))
 	}
 	return fmt.Errorf("no %q%s: a pair has \"prompt\", \"chosen\" and \"rejected\"", name, hint)
 }
@@ -181,8 +182,8 @@ func textOf(object map[string]any, name string) (t Text, err error) {
 			}
 			t.Turns[i] = Message{role, content}
 			if known := []string{"system", "user", "assistant"}; !slices.Contains(known, role) {
-				return t, fmt.Errorf("the role of turn %d of %q is %s%s, want one of %s", i+1, name, words.Quote(role),
-					words.DidYouMean(role, known), strings.Join(known, ", "))
+				return t, fmt.Errorf("the role of turn %d of %q is %s%s, want one of %s", i+1, name, textutil.Quote(role),
+					suggest.DidYouMean(role, known), strings.Join(known, ", "))
 			}
 		}
 		return t, nil
@@ -214,7 +215,7 @@ func number(object map[string]any, name string) (*float64, error) {
 	}
 	x, err := n.Float64()
 	if err != nil || math.IsInf(x, 0) {
-		return nil, fmt.Errorf("%q is %s, which is too large for a number", name, words.Quote(n.String()))
+		return nil, fmt.Errorf("%q is %s, which is too large for a number", name, textutil.Quote(n.String()))
 	}
 	return &x, nil
 }

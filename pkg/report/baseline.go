@@ -9,7 +9,6 @@ import (
 	"grpo/internal/jsonkeys"
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 )
@@ -115,6 +114,6 @@ func (b *Baseline) of(key string) (float64, error) {
 		return v, nil
 	}
 	known := strings.Join(slices.Sorted(maps.Keys(b.rewards)), ", ")
-	return 0, fmt.Errorf("the baseline %s has no reward of it (there are: %s)", words.Quote(b.file),
+	return 0, fmt.Errorf("the baseline %s has no reward of it (there are: %s)", textutil.Quote(b.file),
 		textutil.Printable(known, 200))
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
@@ -41,7 +40,7 @@ func (m *methods) model() string {
 		}
 		text = m.clause(text, "model.init", "model.hidden_size", "model.num_layers", "train.lora.rank")
 		if l := m.config.Train.LoRA; l.Rank > 0 && text != "" {
-			text += m.clause(fmt.Sprintf(" with LoRA adapters of rank %d and alpha %s on %s", l.Rank, words.Number(l.Alpha), listed(l.Targets)),
+			text += m.clause(fmt.Sprintf(" with LoRA adapters of rank %d and alpha %s on %s", l.Rank, textutil.Number(l.Alpha), listed(l.Targets)),
 				"train.lora.alpha", "train.lora.targets")
 		}
 	}
@@ -75,9 +74,9 @@ func (m *methods) rollout() string {
 	text := m.clause(fmt.Sprintf("Training took %s. ", textutil.Count(n, "step")), "train.n_grpo_steps") + "Each step sampled"
 	prompts := m.clause(fmt.Sprintf(" %s for each of %s", textutil.Count(r.GroupSize, "completion"), textutil.Count(r.RolloutBatchSize/max(1, r.GroupSize), "prompt")),
 		"rollout.rollout_batch_size", "rollout.group_size")
-	text += cmp.Or(prompts, " groups of completions") + m.clause(" at temperature "+words.Number(r.SamplingTemperature), "rollout.sampling_temperature")
+	text += cmp.Or(prompts, " groups of completions") + m.clause(" at temperature "+textutil.Number(r.SamplingTemperature), "rollout.sampling_temperature")
 	if r.SamplingTopP != 1 {
-		text += m.clause(" and top-p "+words.Number(r.SamplingTopP), "rollout.sampling_top_p")
+		text += m.clause(" and top-p "+textutil.Number(r.SamplingTopP), "rollout.sampling_top_p")
 	}
 	return text + m.clause(fmt.Sprintf(", with at most %s", textutil.Count(r.SamplingMaxTokens, "token")), "rollout.sampling_max_tokens") + "."
 }
@@ -91,7 +90,7 @@ func (m *methods) rewards() string {
 	for i, name := range c.Functions {
 		part := name
 		if i < len(c.RewardWeights) && (len(c.Functions) > 1 || c.RewardWeights[i] != 1) {
-			part += " (weight " + words.Number(c.RewardWeights[i]) + ")"
+			part += " (weight " + textutil.Number(c.RewardWeights[i]) + ")"
 		}
 		parts = append(parts, part)
 	}
@@ -135,7 +134,7 @@ func (m *methods) advantages() string {
 	if by != "" {
 		text += ", " + by
 		if strings.HasPrefix(by, "divided by the group") || normalizer == rl.NormalizerBatchStd {
-			text += " plus " + words.Number(a.AdvantageEps)
+			text += " plus " + textutil.Number(a.AdvantageEps)
 			keys = append(keys, "algorithm.advantage_eps")
 		}
 	}
@@ -155,7 +154,7 @@ func (m *methods) loss() string {
 	a := m.config.Algorithm
 	if d := a.DPO; a.Type == "dpo" {
 		return m.clause(fmt.Sprintf("The policy was trained by direct preference optimization with the loss %s and beta %s, with the "+
-			"initial policy as reference.", strings.Join(d.LossType, " + "), words.Number(d.Beta)),
+			"initial policy as reference.", strings.Join(d.LossType, " + "), textutil.Number(d.Beta)),
 			"algorithm.type", "algorithm.dpo.loss_type", "algorithm.dpo.beta")
 	}
 	text := "The policy loss was " + a.LossType
@@ -167,9 +166,9 @@ func (m *methods) loss() string {
 		text += ", each token's negative log-probability times the advantage"
 	case rl.GRPOClip:
 		if a.EpsilonHigh != 0 && a.EpsilonHigh != a.Cliprange {
-			text += fmt.Sprintf(", with the importance ratio clipped to 1 - %s and 1 + %s", words.Number(a.Cliprange), words.Number(a.EpsilonHigh))
+			text += fmt.Sprintf(", with the importance ratio clipped to 1 - %s and 1 + %s", textutil.Number(a.Cliprange), textutil.Number(a.EpsilonHigh))
 		} else {
-			text += fmt.Sprintf(", with the importance ratio clipped to 1 ± %s", words.Number(a.Cliprange))
+			text += fmt.Sprintf(", with the importance ratio clipped to 1 ± %s", textutil.Number(a.Cliprange))
 		}
 		keys = append(keys, "algorithm.cliprange", "algorithm.epsilon_high")
 	}
@@ -177,7 +176,7 @@ func (m *methods) loss() string {
 	sum := aggregationWords[a.LengthNormalization]
 	sumKeys := []string{"algorithm.length_normalization"}
 	if strings.Contains(sum, "%s") {
-		sum = fmt.Sprintf(sum, words.Number(a.NormalizeConstant))
+		sum = fmt.Sprintf(sum, textutil.Number(a.NormalizeConstant))
 		sumKeys = append(sumKeys, "algorithm.normalize_constant")
 	}
 	if sum != "" {
@@ -203,7 +202,7 @@ func (m *methods) penalty() string {
 		return m.clause("There was no KL penalty.", "algorithm.beta")
 	}
 	return m.clause(fmt.Sprintf("A KL penalty to the initial policy with the coefficient %s and the estimator %s was added to the %s.",
-		words.Number(a.Beta), a.KLEstimator, a.KLIn), "algorithm.beta", "algorithm.kl_estimator", "algorithm.kl_in")
+		textutil.Number(a.Beta), a.KLEstimator, a.KLIn), "algorithm.beta", "algorithm.kl_estimator", "algorithm.kl_in")
 }
 
 func (m *methods) optimizer() string {
@@ -214,7 +213,7 @@ func (m *methods) optimizer() string {
 			settings = append(settings, s)
 		}
 	}
-	rate := "learning rate" + m.clause(" "+words.Number(t.LearningRate), "train.learning_rate")
+	rate := "learning rate" + m.clause(" "+textutil.Number(t.LearningRate), "train.learning_rate")
 	if t.LRScheduler == "constant" {
 		settings = append(settings, m.clause("constant ", "train.lr_scheduler")+rate)
 	} else {
@@ -223,11 +222,11 @@ func (m *methods) optimizer() string {
 	if t.WarmupSteps > 0 {
 		add("warm-up of "+textutil.Count(t.WarmupSteps, "update"), "train.warmup_steps")
 	}
-	add(fmt.Sprintf("betas %s and %s", words.Number(t.AdamBetas[0]), words.Number(t.AdamBetas[1])), "train.adam_betas")
-	add("epsilon "+words.Number(t.AdamEps), "train.adam_eps")
-	add("weight decay "+words.Number(t.WeightDecay), "train.weight_decay")
+	add(fmt.Sprintf("betas %s and %s", textutil.Number(t.AdamBetas[0]), textutil.Number(t.AdamBetas[1])), "train.adam_betas")
+	add("epsilon "+textutil.Number(t.AdamEps), "train.adam_eps")
+	add("weight decay "+textutil.Number(t.WeightDecay), "train.weight_decay")
 	text := "The optimizer was AdamW (" + strings.Join(settings, ", ") + ")"
-	clip := fmt.Sprintf(" with the global gradient norm clipped at %s", words.Number(t.MaxGradNorm))
+	clip := fmt.Sprintf(" with the global gradient norm clipped at %s", textutil.Number(t.MaxGradNorm))
 	if t.MaxGradNorm == 0 {
 		clip = " without gradient clipping"
 	}
@@ -240,7 +239,7 @@ func (m *methods) evaluation() string {
 	e := m.config.Eval
 	text := "The policy was evaluated on " + m.problemsIn(rundir.SplitVal, "held-out validation problems", "data.val_size") +
 		m.clause(fmt.Sprintf(" before training, after every %s and after the last", ordinalSteps(e.EveryNSteps)), "eval.every_n_steps") + ", sampled" +
-		m.clause(" at temperature "+words.Number(e.Temperature), "eval.temperature") +
+		m.clause(" at temperature "+textutil.Number(e.Temperature), "eval.temperature") +
 		m.clause(fmt.Sprintf(" with at most %s", textutil.Count(e.MaxTokens, "token")), "eval.max_tokens")
 	if greedy := m.clause(" and with greedy decoding", "eval.greedy"); e.Greedy {
 		text += greedy

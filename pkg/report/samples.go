@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
@@ -116,7 +115,7 @@ var Outcomes = map[string]string{
 func (c SampledCompletion) numbers() string {
 	out := "no reward"
 	if !math.IsNaN(c.Reward) {
-		out = "reward " + words.Number(c.Reward)
+		out = "reward " + textutil.Number(c.Reward)
 	}
 	if c.Length != nil {
 		out += ", " + textutil.Count(*c.Length, "token")

@@ -172,8 +172,8 @@ func (a *Report) caveat(f *analysis.Finding) string {
 		if values != "" {
 			at = "learning rate " + values
 		}
-		return "All arms ran at " + at + ". A rate that was tuned for one of them favours it: with a rate of its " +
-			"own for each arm the order may differ"
+		return "All arms ran at " + at + ". A rate tuned for one arm favors that arm; with a tuned rate for each " +
+			"arm the order may change"
 	case analysis.MixedArms:
 		var arms []string
 		for i := range f.Parts {
@@ -188,8 +188,8 @@ func (a *Report) caveat(f *analysis.Finding) string {
 			arms = append(arms, fmt.Sprintf("%s after step %d, at %s", a.arm(p), p.Steps[0], p.Values[0]))
 		}
 		return "Stopped by --halving, because other arms had a higher validation reward then: " +
-			strings.Join(arms, "; ") + ". They have no final reward and are not compared, although one may have been " +
-			"slow only at first; p values are adjusted as if they were. The same command without --halving trains them " +
+			strings.Join(arms, "; ") + ". They have no final reward and are not compared; a slow starter may have " +
+			"caught up. Holm's adjustment still counts them. The same command without --halving trains them " +
 			"to the end"
 	case analysis.SeedsAdded:
 		verb := "were"

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
@@ -34,7 +33,7 @@ func AssignmentLine(r *rundir.Run) (line string, ok bool, err error) {
 		return "", false, nil
 	}
 	return fmt.Sprintf("learning_rate: %s Eval step: %d correct_num: %d error_num: %d",
-		words.Number(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
+		textutil.Number(a.Train.LearningRate), e.Step, e.Sampled.CorrectNum, e.Sampled.ErrorNum), true, nil
 }
 
 // WriteSummary writes the results of a run for a terminal: the assignment's line

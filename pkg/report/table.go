@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/analysis"
 	"grpo/pkg/stats"
 )
@@ -199,7 +198,7 @@ func exact(v float64) string {
 	if !stats.IsFinite(v) {
 		return ""
 	}
-	return words.Number(v)
+	return textutil.Number(v)
 }
 
 // Class is the CSS class of a cell in column k, for the template.

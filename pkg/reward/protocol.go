@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"grpo/internal/jsonkeys"
+	"grpo/internal/suggest"
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 )
 
 // Version is that of the protocol. A change that breaks commands raises it.
@@ -54,13 +54,13 @@ func (r request) encode() ([]byte, error) {
 func parseAnswer(line []byte, id, n int) (Scores, error) {
 	var fields map[string]json.RawMessage
 	if err := strictJSON(line, &fields); err != nil {
-		return Scores{}, fmt.Errorf("%w: %s", err, words.Quote(string(line[:min(len(line), 200)])))
+		return Scores{}, fmt.Errorf("%w: %s", err, textutil.Quote(string(line[:min(len(line), 200)])))
 	}
 	known := []string{"id", "rewards", "columns", "version"}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(known, key) {
 			return Scores{}, fmt.Errorf("unknown key %s%s (an answer has %s)",
-				words.Quote(key), words.DidYouMean(key, known), strings.Join(known, ", "))
+				textutil.Quote(key), suggest.DidYouMean(key, known), strings.Join(known, ", "))
 		}
 	}
 	for _, want := range []struct {
@@ -78,7 +78,7 @@ func parseAnswer(line []byte, id, n int) (Scores, error) {
 		case !ok:
 			return Scores{}, fmt.Errorf("no %q (copy it from the request)", want.key)
 		case json.Unmarshal(raw, &got) != nil || string(raw) == "null" || got != want.value:
-			return Scores{}, fmt.Errorf("%q is %s, want %d (%s)", want.key, words.Show(string(raw)), want.value, want.fix)
+			return Scores{}, fmt.Errorf("%q is %s, want %d (%s)", want.key, textutil.Show(string(raw)), want.value, want.fix)
 		}
 	}
 	rewards, err := list(fields, "rewards", n)
@@ -133,7 +133,7 @@ func list(fields map[string]json.RawMessage, key string, n int) ([]any, error) {
 	case err != nil && bytes.HasPrefix(raw, []byte("[")): // 1e999
 		return nil, fmt.Errorf("%q: a number is out of range (%w)", key, err)
 	case err != nil || out == nil:
-		return nil, fmt.Errorf("%q is %s, want a list", key, words.Show(string(raw[:min(len(raw), 80)])))
+		return nil, fmt.Errorf("%q is %s, want a list", key, textutil.Show(string(raw[:min(len(raw), 80)])))
 	case len(out) != n:
 		return nil, fmt.Errorf("%q has %s for %s", key, textutil.Count(len(out), "element"), textutil.Count(n, "completion"))
 	}
@@ -152,7 +152,7 @@ func parseColumns(raw json.RawMessage, n int) (map[string][]any, error) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 		if name == "" || utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unprintable) {
-			return nil, fmt.Errorf("column %s: a name has 1 to %d printable characters", words.Quote(name), maxName)
+			return nil, fmt.Errorf("column %s: a name has 1 to %d printable characters", textutil.Quote(name), maxName)
 		}
 		values, err := list(fields, name, n)
 		if err != nil {
@@ -163,7 +163,7 @@ func parseColumns(raw json.RawMessage, n int) (map[string][]any, error) {
 			case nil, float64, string:
 			default:
 				return nil, fmt.Errorf("element %d of column %s is %s, want a number, a string or null",
-					i+1, words.Quote(name), kindOf(v))
+					i+1, textutil.Quote(name), kindOf(v))
 			}
 		}
 		out[name] = values

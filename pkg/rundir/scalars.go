@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 )
 
 // Scalar is a number of a run at a step, for other programs. Its name is the place of the number in
@@ -76,7 +75,7 @@ func (r *Run) CSV(arm, seed string) []byte {
 			}
 			row = append(row, make([]string, max(0, k+1-len(row)))...)
 			if !math.IsNaN(s.Value) && !math.IsInf(s.Value, 0) {
-				row[k] = words.Number(s.Value)
+				row[k] = textutil.Number(s.Value)
 			}
 		}
 		rows[step] = row

@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"grpo/configs"
-	"grpo/internal/words"
+	"grpo/internal/suggest"
+	"grpo/internal/textutil"
 )
 
 // ablationFolder of the embedded configurations holds the ablations.
@@ -75,7 +76,7 @@ func AblationText(name string) ([]byte, error) {
 	if !slices.Contains(names, name) {
 		return nil, configError("read sweep", fmt.Sprintf(
 			"no ablation %s%s: there are %s; with grpo ablate the path of a YAML file works too",
-			words.Quote(name), words.DidYouMean(name, names), strings.Join(names, ", ")))
+			textutil.Quote(name), suggest.DidYouMean(name, names), strings.Join(names, ", ")))
 	}
 	return configs.FS.ReadFile(path.Join(ablationFolder, name+".yaml"))
 }

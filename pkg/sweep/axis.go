@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 )
@@ -18,11 +18,11 @@ import (
 func ParseAxis(arg string) (AxisRequest, error) {
 	key, values, ok := strings.Cut(arg, "=")
 	if !ok {
-		problem := fmt.Sprintf("--axis %s: no \"=\" (write --axis KEY=V1,V2)", words.Quote(arg))
+		problem := fmt.Sprintf("--axis %s: no \"=\" (write --axis KEY=V1,V2)", textutil.Quote(arg))
 		return AxisRequest{}, configError("read axis", problem)
 	}
 	key = strings.TrimSpace(key)
-	from := "--axis " + words.Show(key)
+	from := "--axis " + textutil.Show(key)
 	list, err := SplitValues(values)
 	if err != nil {
 		return AxisRequest{}, configError("read axis", fmt.Sprintf("%s: %v", from, err))
@@ -44,7 +44,7 @@ func SplitValues(text string) ([]string, error) {
 				return nil, fmt.Errorf("there are no values (write V1,V2)")
 			}
 			if v == "" {
-				return nil, fmt.Errorf("value %d of %s is empty", len(out)+1, words.Quote(text))
+				return nil, fmt.Errorf("value %d of %s is empty", len(out)+1, textutil.Quote(text))
 			}
 			out = append(out, v)
 			start = i + 1
@@ -58,7 +58,7 @@ func SplitValues(text string) ([]string, error) {
 		}
 	}
 	if depth != 0 {
-		return nil, fmt.Errorf("the brackets of %s don't match", words.Quote(text))
+		return nil, fmt.Errorf("the brackets of %s don't match", textutil.Quote(text))
 	}
 	return out, nil
 }
@@ -114,7 +114,7 @@ func written(values []string, spaced bool, canonical []string) []string {
 		out[i] = strings.TrimSpace(text)
 	}
 	if spaced {
-		out = words.Alike(out)
+		out = textutil.Alike(out)
 	}
 	if slices.Equal(out, canonical) {
 		return nil

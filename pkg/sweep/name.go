@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/internal/yamldoc"
 	"grpo/pkg/config"
 )
@@ -62,7 +62,7 @@ func canonical(k config.Key, text string) string {
 	switch k.Kind {
 	case reflect.Float64:
 		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
-			return words.Number(f + 0)
+			return textutil.Number(f + 0)
 		}
 	case reflect.Int, reflect.Uint64:
 		return strings.TrimPrefix(text, "+")

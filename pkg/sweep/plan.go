@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
@@ -147,7 +146,7 @@ func (p *planner) named() error {
 			arm.from = append(arm.from, s.From)
 		}
 		if slices.ContainsFunc(p.arms, func(b plannedArm) bool { return b.Name == a.Name }) {
-			return planErrorf("two arms are named %s", words.Quote(a.Name))
+			return planErrorf("two arms are named %s", textutil.Quote(a.Name))
 		}
 		p.arms = append(p.arms, arm)
 	}
@@ -170,7 +169,7 @@ func (p *planner) settingKey(s Setting) (config.Key, error) {
 // place is the source of a setting at the start of a message, if it is known.
 func place(from string) string { return glue(from, ": ", "") }
 
-func armAt(from, name string) string { return place(from) + "arm " + words.Quote(name) }
+func armAt(from, name string) string { return place(from) + "arm " + textutil.Quote(name) }
 
 // cross multiplies the arms by the axes; the last axis moves fastest.
 func (p *planner) cross() {
@@ -292,7 +291,7 @@ func (p *planner) resolveArms() error {
 		r, err := p.load(a.flags())
 		if err != nil {
 			for _, text := range problemsOf(err) {
-				if arm := "arm " + words.Quote(a.Name) + ": "; !strings.Contains(text, arm) {
+				if arm := "arm " + textutil.Quote(a.Name) + ": "; !strings.Contains(text, arm) {
 					text = arm + text
 				}
 				problems = append(problems, text)

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/suggest"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 )
@@ -33,7 +34,7 @@ func (p *planner) evaluateAlike() error {
 					"arms are compared by their evaluations, which must be the same for all "+
 					"(set it with --set, or in the file's set, for all arms; the settings of the rollouts are in the "+
 					"section rollout)",
-					words.Quote(p.arms[0].Name), words.Quote(p.arms[i+1].Name), key,
+					textutil.Quote(p.arms[0].Name), textutil.Quote(p.arms[i+1].Name), key,
 					strings.Replace(values, ", now ", " and ", 1))
 			}
 		}
@@ -72,13 +73,13 @@ func (p *planner) checkArms() error {
 		h := config.Hash(config.Experiment(p.configs[i]))
 		if j, ok := seen[h]; ok {
 			return planErrorf("the arms %s and %s have the same configuration: %s",
-				words.Quote(p.arms[j].Name), words.Quote(a.Name), whyAlike(p.configs[j], p.configs[i]))
+				textutil.Quote(p.arms[j].Name), textutil.Quote(a.Name), whyAlike(p.configs[j], p.configs[i]))
 		}
 		seen[h] = i
 	}
 	if ref := p.req.Reference; ref != "" && !slices.Contains(names, ref) {
 		return planErrorf("reference: there is no arm %s%s; there are %s",
-			words.Quote(ref), words.DidYouMean(ref, names), strings.Join(names, ", "))
+			textutil.Quote(ref), suggest.DidYouMean(ref, names), strings.Join(names, ", "))
 	}
 	return nil
 }

@@ -222,8 +222,8 @@ func additions(dir string, old sweepdir.Manifest, added []uint64) []sweepdir.Add
 	return append(slices.Clone(old.Added), last)
 }
 
-// addedTo finds the largest of the siblings that is the sweep now with fewer
-// seeds, and returns the additions that lead from there to now.
+// addedTo finds the largest sibling that is this sweep with fewer seeds, and returns the seeds added
+// since.
 func addedTo(siblings []string, now sweepdir.Manifest) (out []sweepdir.Addition) {
 	most := 0
 	for _, dir := range siblings {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 )
 
@@ -99,7 +99,7 @@ func ParseSeeds(text string) ([]uint64, error) {
 	inner := trimmed
 	if rest, ok := strings.CutPrefix(trimmed, "["); ok {
 		if inner, ok = strings.CutSuffix(rest, "]"); !ok {
-			return fail("%s: the bracket is not closed", words.Quote(text))
+			return fail("%s: the bracket is not closed", textutil.Quote(text))
 		}
 	}
 	var seeds []uint64
@@ -108,12 +108,12 @@ func ParseSeeds(text string) ([]uint64, error) {
 		n, err := strconv.ParseUint(part, 10, 64)
 		if err != nil {
 			return fail("%s: element %d, %s, is no integer of 0 or more (write 4 for the seeds 1 to 4, "+
-				"or a list such as 1,2,5)", words.Quote(text), i+1, words.Quote(part))
+				"or a list such as 1,2,5)", textutil.Quote(text), i+1, textutil.Quote(part))
 		}
 		seeds = append(seeds, n)
 	}
 	if err := checkSeeds(seeds); err != nil {
-		return fail("%s: %v", words.Quote(text), err)
+		return fail("%s: %v", textutil.Quote(text), err)
 	}
 	return seeds, nil
 }
@@ -148,7 +148,7 @@ func problemsOf(err error) []string {
 // from too slow to collapse.
 func DefaultRates() []string { return []string{"1e-4", "3e-4", "1e-3", "3e-3", "1e-2"} }
 
-// fixedOfSweep are the fixed keys of a sweep, except those of its axes.
+// fixedOfSweep are the keys that a sweep reports as held fixed, unless an axis varies them.
 var fixedOfSweep = []string{
 	"train.learning_rate", "algorithm.loss_type", "algorithm.length_normalization",
 	"algorithm.use_std_normalization", "train.epochs_per_rollout_batch", "train.train_batch_size",

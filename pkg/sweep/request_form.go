@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/internal/yamldoc"
 )
 
@@ -96,7 +96,7 @@ func (d requestReader) request(f requestForm) Request {
 		case d.Lines[path+".name"] == 0:
 			d.Problem(d.Lines[path], "the arm has no name")
 		case a.Name != "" && slices.ContainsFunc(req.Arms, same):
-			d.Problem(d.Lines[path], "duplicate arm %s", words.Quote(string(a.Name)))
+			d.Problem(d.Lines[path], "duplicate arm %s", textutil.Quote(string(a.Name)))
 		}
 		req.Arms = append(req.Arms, ArmRequest{
 			Name: string(a.Name), Label: string(a.Label), Set: d.settings(path+".set", a.Set), Control: a.Control,
@@ -132,7 +132,7 @@ func (d requestReader) texts(path string, lines []yamldoc.Line) (out []string) {
 	for i, line := range lines {
 		if seen[line] {
 			at := d.Lines[yamldoc.Join(path, strconv.Itoa(i))]
-			d.Problem(at, "%s: %s appears twice", path, words.Quote(string(line)))
+			d.Problem(at, "%s: %s appears twice", path, textutil.Quote(string(line)))
 		}
 		seen[line] = true
 		out = append(out, string(line))

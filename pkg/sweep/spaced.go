@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 )
 
@@ -20,7 +20,7 @@ func spaced(k config.Key, value string) ([]string, error) {
 		return []string{value}, nil
 	}
 	fail := func(format string, args ...any) ([]string, error) {
-		return nil, fmt.Errorf("%s: %s", words.Show(value), fmt.Sprintf(format, args...))
+		return nil, fmt.Errorf("%s: %s", textutil.Show(value), fmt.Sprintf(format, args...))
 	}
 	isInteger := k.Kind == reflect.Int || k.Kind == reflect.Uint64
 	if !isInteger && k.Kind != reflect.Float64 {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 )
 
 // Shown is a value of the axis as readers see it: as it was typed, and else in the notation of the
@@ -13,11 +13,11 @@ func (x Axis) Shown(value string) string {
 	i := slices.Index(x.Values, value)
 	switch {
 	case i < 0:
-		return words.Alike([]string{value})[0]
+		return textutil.Alike([]string{value})[0]
 	case len(x.Written) == len(x.Values):
 		return x.Written[i]
 	}
-	return words.Alike(x.Values)[i]
+	return textutil.Alike(x.Values)[i]
 }
 
 // LabelOf is the label of an arm with the values of the axes as [Axis.Shown] writes them.

@@ -11,6 +11,7 @@ import (
 
 	"grpo/configs"
 	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
 )
@@ -247,7 +248,7 @@ func TestEveryNameTrains(t *testing.T) {
 		{"length_normalization", rl.Aggregations(), nil, nil},
 		{"importance_sampling_level", rl.ImportanceLevels(), []string{"loss_type=grpo_clip", "epochs_per_rollout_batch=2"}, nil},
 		{"kl_estimator", rl.KLEstimators(), []string{"beta=0.01"}, nil},
-		{"reward.functions", config.RewardFunctions(), nil, nil},
+		{"reward.functions", gsm8k.Rewards(), nil, nil},
 	} {
 		for _, name := range c.names {
 			t.Run(c.key+"="+name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/cuda/gpu"
@@ -95,7 +95,7 @@ func (o BenchOptions) isDPO() bool { return o.Algorithm == "dpo" }
 func (o BenchOptions) check() error {
 	switch {
 	case !slices.Contains([]string{"", "grpo", "dpo"}, o.Algorithm):
-		return fmt.Errorf("%w: measure a step: --algorithm %s must be grpo or dpo", config.ErrConfig, words.Show(o.Algorithm))
+		return fmt.Errorf("%w: measure a step: --algorithm %s must be grpo or dpo", config.ErrConfig, textutil.Show(o.Algorithm))
 	case o.isDPO() && o.Group%2 != 0:
 		return fmt.Errorf("%w: measure a step: --group %d must be even: each two completions are a pair", config.ErrConfig, o.Group)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"grpo/internal/regular"
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
@@ -324,7 +324,7 @@ func (t *trainer) verifyBest() error {
 	}
 	if hash := config.Hash(t.cfg); metadata[hashKey] != hash {
 		return fmt.Errorf("%s: it is of another run: its configuration has the hash %s, this one %s",
-			path, words.Quote(metadata[hashKey]), hash)
+			path, textutil.Quote(metadata[hashKey]), hash)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ const (
 // pairsAtOnce bounds the pairs that are scored at a time, besides train.micro_batch_tokens.
 const pairsAtOnce = 32
 
-// reference is what the file must have.
+// reference is the content that the file of reference log-probabilities must have.
 type reference struct {
 	path   string
 	sets   []*filePairs

@@ -65,7 +65,7 @@ func export(ctx context.Context, o ExportOptions) (*Exported, error) {
 	case err != nil:
 		return nil, config.Invalid(err)
 	case s == nil:
-		return nil, config.Invalid(fmt.Errorf("%s has the weights of a TinyLM, which no other program knows as a model; "+
+		return nil, config.Invalid(fmt.Errorf("%s has the weights of a TinyLM, a form that no other program loads as a model; "+
 			"the safetensors file itself can be read with PyTorch", path))
 	case s.lora == nil && o.Merge:
 		return nil, config.Invalid(fmt.Errorf("%s has no adapters to merge (leave --merge out)", path))

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"grpo/internal/regular"
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/decoder"
@@ -64,7 +64,7 @@ func (l *learnedReward) Score(b reward.Batch) (reward.Scores, error) {
 			x := m.Values[lastValue(m, batch, row)]
 			if notFinite(x) {
 				return fmt.Errorf("reward %s: the reward of %s is %v: the reward model is not usable", l.name,
-					words.Quote(b.Completions[i].Completion), x)
+					textutil.Quote(b.Completions[i].Completion), x)
 			}
 			out.Rewards[i] = x
 		}
@@ -120,7 +120,7 @@ func (e *pairEncoder) sequence(prompt []int, c reward.Completion) (ids, completi
 	case len(prompt) == 0 || len(completion) == 0:
 		return nil, nil, fmt.Errorf("the prompt or the completion %w", preference.ErrEmpty)
 	case e.context > 0 && n > e.context:
-		return nil, nil, fmt.Errorf("the prompt and the completion %s have %d tokens, %w of %d", words.Quote(c.Completion), n,
+		return nil, nil, fmt.Errorf("the prompt and the completion %s have %d tokens, %w of %d", textutil.Quote(c.Completion), n,
 			errTooLong, e.context)
 	}
 	return prompt, completion, nil

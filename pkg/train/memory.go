@@ -85,7 +85,7 @@ func (m Memory) Fits(available int64) error {
 		}
 	}
 	return fmt.Errorf("%w: not enough memory: this needs up to %s, and %s are available: %s%s; "+
-		"GRPO_MEMORY=off tries it all the same",
+		"set GRPO_MEMORY=off to skip this check",
 		config.ErrConfig, Bytes(total), Bytes(float64(available)), cause, strings.Join(largest, ", "))
 }
 

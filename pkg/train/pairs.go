@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/decoder"
@@ -178,7 +178,7 @@ func (e *pairEncoder) completion(prompt, text string, truncated bool) ([]int, er
 
 func (e *pairEncoder) knows(text string) error {
 	if !e.tok.Knows(text) {
-		return fmt.Errorf("%s has characters outside the model's vocabulary", words.Quote(text))
+		return fmt.Errorf("%s has characters outside the model's vocabulary", textutil.Quote(text))
 	}
 	return nil
 }

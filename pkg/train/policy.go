@@ -17,8 +17,6 @@ import (
 	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// Only this file, export.go, find.go and source.go name a network.
-
 // newPolicy returns the policy of a configuration on a device. Its initial parameters are the
 // embedded base model ("base"), random ones by seed ("random"), or those of the checkpoint at a
 // path; adapters are drawn from seed. A checkpoint of another size or with NaN or Inf is an error.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/suggest"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -150,7 +150,7 @@ func (p *Problems) Split(name string) ([]gsm8k.Problem, error) {
 	if !known {
 		names := []string{"train", "val", "test", "unseen"}
 		return nil, config.Invalid(fmt.Errorf("split %q is unknown%s (there are %s)",
-			name, words.DidYouMean(name, names), strings.Join(names, ", ")))
+			name, suggest.DidYouMean(name, names), strings.Join(names, ", ")))
 	}
 	if len(s) == 0 {
 		return nil, config.Invalid(fmt.Errorf("split %q is empty in this configuration", name))

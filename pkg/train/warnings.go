@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
-	"grpo/internal/words"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 )
@@ -75,7 +74,7 @@ func (t *trainer) noteObstacles() {
 	}
 	if rate, usual := t.cfg.Train.LearningRate, usualLoRARate(t.cfg); rate > 0 && rate < usual/5 {
 		t.note("train.learning_rate %s is far below what LoRA needs, about ten times the rate of full fine-tuning: "+
-			"for adapters of this model %.1g is usual", words.Number(rate), usual)
+			"for adapters of this model %.1g is usual", textutil.Number(rate), usual)
 	}
 	outside := 0
 	for _, x := range p.Train {
@@ -146,7 +145,7 @@ func (t *trainer) warnings(weights string) []string {
 	}
 	if t.opt.T > 0 && strings.HasSuffix(t.inputs.Init, weights) {
 		warn("the weights did not move in %d updates (learning rate %s)", t.opt.T,
-			words.Number(t.cfg.Train.LearningRate))
+			textutil.Number(t.cfg.Train.LearningRate))
 	}
 	if e := s.Final; e.Sampled.AnswerReward <= e.MajorityBaseline {
 		warn("%d correct of %d validation problems, sampled: no better than always answering %s (%.3f)",

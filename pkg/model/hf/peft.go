@@ -12,7 +12,7 @@ import (
 	"grpo/internal/hubcache"
 	"grpo/internal/jsonkeys"
 	"grpo/internal/regular"
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/model/safetensors"
 )
 
@@ -80,15 +80,15 @@ func parseAdapter(data []byte) (*Adapter, error) {
 	switch init := strings.Trim(string(f.Init), `"`); init {
 	case "", "null", "true", "false", "gaussian", "orthogonal", "eva":
 	default:
-		return nil, fmt.Errorf("init_lora_weights %s changes the weights of the base model, which is not supported", words.Quote(init))
+		return nil, fmt.Errorf("init_lora_weights %s changes the weights of the base model, which is not supported", textutil.Quote(init))
 	}
 	switch {
 	case f.Type != "LORA":
-		return nil, fmt.Errorf("peft_type is %s; supported is LORA", words.Quote(f.Type))
+		return nil, fmt.Errorf("peft_type is %s; supported is LORA", textutil.Quote(f.Type))
 	case f.Task != "CAUSAL_LM" && f.Task != "":
-		return nil, fmt.Errorf("task_type is %s; supported is CAUSAL_LM", words.Quote(f.Task))
+		return nil, fmt.Errorf("task_type is %s; supported is CAUSAL_LM", textutil.Quote(f.Task))
 	case f.Bias != "none":
-		return nil, fmt.Errorf("bias is %s; supported is none", words.Quote(f.Bias))
+		return nil, fmt.Errorf("bias is %s; supported is none", textutil.Quote(f.Bias))
 	case f.Rank < 1 || f.Rank > 1<<15:
 		return nil, fmt.Errorf("r is %d; it must be from 1 to %d", f.Rank, 1<<15)
 	case !positive(f.Alpha):
@@ -103,7 +103,7 @@ func parseAdapter(data []byte) (*Adapter, error) {
 		case "null", "false", "{}", "[]", `""`:
 		default:
 			if !slices.Contains(irrelevant, name) {
-				return nil, fmt.Errorf("%s is %s, which is not supported", words.Show(name), words.Show(value))
+				return nil, fmt.Errorf("%s is %s, which is not supported", textutil.Show(name), textutil.Show(value))
 			}
 		}
 	}
@@ -120,12 +120,12 @@ func targetsOf(raw json.RawMessage) ([]string, error) {
 	var names, out []string
 	if json.Unmarshal(raw, &names) != nil || len(names) == 0 {
 		return nil, fmt.Errorf("target_modules is %s; supported is a list of %s, or all-linear",
-			words.Show(string(raw)), strings.Join(known, ", "))
+			textutil.Show(string(raw)), strings.Join(known, ", "))
 	}
 	for _, name := range names {
 		module := name[strings.LastIndexByte(name, '.')+1:]
 		if !slices.Contains(known, module) || name != module && name != "self_attn."+module && name != "mlp."+module {
-			return nil, fmt.Errorf("target_modules has %s; supported are %s", words.Quote(name), strings.Join(known, ", "))
+			return nil, fmt.Errorf("target_modules has %s; supported are %s", textutil.Quote(name), strings.Join(known, ", "))
 		}
 	}
 	for _, k := range known {
@@ -154,7 +154,7 @@ func (a *Adapter) BasePath() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("open adapter %s: its base model %s is not a path on this machine, nor a model in the Hugging Face cache: "+
-		"name the folder or the GGUF file of that model with --set model.adapter_base=PATH", a.Dir, words.Quote(a.Base))
+		"name the folder or the GGUF file of that model with --set model.adapter_base=PATH", a.Dir, textutil.Quote(a.Base))
 }
 
 // Read reads the weights of the adapters, in the order of [Config.AdapterTensors]; c is
@@ -189,7 +189,7 @@ func (a *Adapter) Read(c *Config, base string) ([]safetensors.Tensor, error) {
 	}
 	for _, t := range f.Tensors {
 		if _, left := shapes[t.Name]; left {
-			return nil, other("the base has no place for tensor %s", words.Quote(t.Name))
+			return nil, other("the base has no place for tensor %s", textutil.Quote(t.Name))
 		}
 	}
 	var out []safetensors.Tensor

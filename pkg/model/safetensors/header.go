@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"grpo/internal/jsonkeys"
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 )
 
 // entry is a tensor as the header describes it.
@@ -70,7 +70,7 @@ func parseHeader(header []byte) ([]entry, map[string]string, error) {
 		}
 		e, err := parseEntry(name, value)
 		if err != nil {
-			return nil, nil, fmt.Errorf("tensor %s: %w", words.Quote(name), err)
+			return nil, nil, fmt.Errorf("tensor %s: %w", textutil.Quote(name), err)
 		}
 		entries = append(entries, e)
 	}
@@ -85,7 +85,7 @@ func parseMetadata(value any) (map[string]string, error) {
 	m := make(map[string]string, len(object))
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		if m[key], err = as[string](object[key], "a string"); err != nil {
-			return nil, fmt.Errorf("%s: %w", words.Quote(key), err)
+			return nil, fmt.Errorf("%s: %w", textutil.Quote(key), err)
 		}
 	}
 	return m, nil
@@ -109,7 +109,7 @@ func parseEntry(name string, value any) (entry, error) {
 				err = fmt.Errorf("%v: want two numbers", offsets)
 			}
 		default:
-			return e, fmt.Errorf("unknown key %s (want dtype, shape, data_offsets)", words.Quote(key))
+			return e, fmt.Errorf("unknown key %s (want dtype, shape, data_offsets)", textutil.Quote(key))
 		}
 		if err != nil {
 			return e, fmt.Errorf("%s: %w", key, err)
@@ -123,7 +123,7 @@ func parseEntry(name string, value any) (entry, error) {
 	e.begin, e.end = offsets[0], offsets[1]
 	var ok bool
 	if e.dtype, ok = dtypes[e.dtypeName]; !ok {
-		return e, fmt.Errorf("unknown dtype %s (these can be read: F32, F64, F16, BF16)", words.Quote(e.dtypeName))
+		return e, fmt.Errorf("unknown dtype %s (these can be read: F32, F64, F16, BF16)", textutil.Quote(e.dtypeName))
 	}
 	if e.elements, err = elements(e.shape); err != nil {
 		return e, err
@@ -153,9 +153,9 @@ func as[T any](value any, want string) (T, error) {
 	case nil:
 		is = "null"
 	case string:
-		is = "the string " + words.Quote(v)
+		is = "the string " + textutil.Quote(v)
 	case json.Number:
-		is = "the number " + words.Quote(v.String())
+		is = "the number " + textutil.Quote(v.String())
 	case []any:
 		is = "a list"
 	case map[string]any:
@@ -183,11 +183,11 @@ func ints(value any, limit int) ([]int, error) {
 		out[i], err = strconv.Atoi(s)
 		switch {
 		case strings.HasPrefix(s, "-"):
-			return nil, fmt.Errorf("%s is negative", words.Quote(s))
+			return nil, fmt.Errorf("%s is negative", textutil.Quote(s))
 		case errors.Is(err, strconv.ErrRange):
-			return nil, fmt.Errorf("%s does not fit in an integer", words.Quote(s))
+			return nil, fmt.Errorf("%s does not fit in an integer", textutil.Quote(s))
 		case err != nil:
-			return nil, fmt.Errorf("%s is not a whole number", words.Quote(s))
+			return nil, fmt.Errorf("%s is not a whole number", textutil.Quote(s))
 		}
 	}
 	return out, nil

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"grpo/internal/regular"
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 )
 
 const (
@@ -128,7 +128,7 @@ func (r *Reader) all() (*File, error) {
 		t := &r.Tensors[i]
 		t.Data = make([]float32, r.entries[t.Name].elements)
 		if err := r.Into(t.Name, t.Data); err != nil {
-			return nil, fmt.Errorf("read %s: tensor %s: %w", r.name, words.Quote(t.Name), err)
+			return nil, fmt.Errorf("read %s: tensor %s: %w", r.name, textutil.Quote(t.Name), err)
 		}
 	}
 	return &r.File, nil
@@ -198,10 +198,10 @@ func checkLayout(entries []entry, start, size int64) error {
 		switch {
 		case e.begin < end:
 			return fmt.Errorf("tensor %s: data_offsets [%d %d] overlap those of tensor %s, [%d %d]",
-				words.Quote(e.name), e.begin, e.end, words.Quote(entries[i-1].name), entries[i-1].begin, entries[i-1].end)
+				textutil.Quote(e.name), e.begin, e.end, textutil.Quote(entries[i-1].name), entries[i-1].begin, entries[i-1].end)
 		case e.begin > end:
 			return fmt.Errorf("tensor %s: data_offsets [%d %d] leave a hole: bytes [%d %d] belong to no tensor",
-				words.Quote(e.name), e.begin, e.end, end, e.begin)
+				textutil.Quote(e.name), e.begin, e.end, end, e.begin)
 		}
 		end = e.end
 	}
@@ -214,7 +214,7 @@ func checkLayout(entries []entry, start, size int64) error {
 	}
 	cut := entries[slices.IndexFunc(entries, func(e entry) bool { return int64(e.end) > have })]
 	return fmt.Errorf("tensor %s: data_offsets [%d %d] reach beyond the file: %w",
-		words.Quote(cut.name), cut.begin, cut.end, truncated("", uint64(start)+uint64(end), size))
+		textutil.Quote(cut.name), cut.begin, cut.end, truncated("", uint64(start)+uint64(end), size))
 }
 
 // readData reads the elements of e into data; buf is its buffer.

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 )
 
 // The format has no checksum: a flipped bit in the data changes a weight unnoticed. A checksummed
@@ -114,7 +114,7 @@ func write(w io.Writer, tensors []Tensor, metadata map[string]string) (header []
 			}
 			if n, _ := elements(t.Shape); n != len(data) {
 				return nil, fmt.Errorf("write safetensors: tensor %s: %d elements were loaded, want %d",
-					words.Quote(t.Name), len(data), n)
+					textutil.Quote(t.Name), len(data), n)
 			}
 		}
 		for part := range slices.Chunk(data, writeBytes/4) {
@@ -148,7 +148,7 @@ func encodeHeader(tensors []Tensor, metadata map[string]string, limit int) (head
 	if len(metadata) > 0 {
 		for _, key := range slices.Sorted(maps.Keys(metadata)) {
 			if !utf8.ValidString(key) || !utf8.ValidString(metadata[key]) {
-				return nil, 0, fmt.Errorf("metadata: %s: key or value is not valid UTF-8", words.Quote(key))
+				return nil, 0, fmt.Errorf("metadata: %s: key or value is not valid UTF-8", textutil.Quote(key))
 			}
 		}
 		h = fmt.Appendf(h, `%q:%s`, metadataKey, toJSON(metadata))
@@ -160,7 +160,7 @@ func encodeHeader(tensors []Tensor, metadata map[string]string, limit int) (head
 			err = errors.New("a second tensor of this name")
 		}
 		if err != nil {
-			return nil, 0, fmt.Errorf("tensor %s: %w", words.Quote(t.Name), err)
+			return nil, 0, fmt.Errorf("tensor %s: %w", textutil.Quote(t.Name), err)
 		}
 		seen[t.Name] = true
 		if len(h) > 1 {
@@ -204,7 +204,7 @@ func checkTensor(t Tensor) (int, error) {
 		size = 2
 	default:
 		return 0, fmt.Errorf("dtype %s: only F32 and BF16 are written (set it to F32 to save the converted numbers)",
-			words.Quote(t.Dtype))
+			textutil.Quote(t.Dtype))
 	}
 	n, err := elements(t.Shape)
 	if err != nil {
@@ -244,7 +244,7 @@ func verify(r io.ReaderAt, size int64, header []byte, digest string) error {
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != digest {
 		return fmt.Errorf("checksum: computed %s, stored %s: the file was damaged or changed",
-			got, words.Quote(digest))
+			got, textutil.Quote(digest))
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"grpo/internal/words"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 )
 
@@ -42,23 +42,23 @@ func (s Settings) Check() error {
 	case s.Image == "":
 		bad("image", "give the image with grpo that the pods run (the Dockerfile of grpo's sources builds one)")
 	case strings.ContainsFunc(s.Image, func(r rune) bool { return r <= ' ' || r > '~' }):
-		bad("image", "%s is not the name of an image", words.Quote(s.Image))
+		bad("image", "%s is not the name of an image", textutil.Quote(s.Image))
 	}
 	switch {
 	case s.Claim == "":
 		bad("claim", "give the persistent volume claim (access mode ReadWriteMany) that keeps the runs")
 	case len(s.Claim) > 253 || !dnsSubdomain.MatchString(s.Claim):
-		bad("claim", "%s is not the name of a claim (lower-case letters, digits, - and .)", words.Quote(s.Claim))
+		bad("claim", "%s is not the name of a claim (lower-case letters, digits, - and .)", textutil.Quote(s.Claim))
 	}
 	if s.Namespace != "" && !dnsLabel.MatchString(s.Namespace) {
 		bad("namespace", "%s is not the name of a namespace (lower-case letters, digits and -)",
-			words.Quote(s.Namespace))
+			textutil.Quote(s.Namespace))
 	}
 	switch {
 	case !path.IsAbs(s.Mount) || path.Clean(s.Mount) != s.Mount || strings.Contains(s.Mount, ":") || s.Mount == "/":
-		bad("mount", "%s must be an absolute path below / without \":\", such as /grpo", words.Quote(s.Mount))
+		bad("mount", "%s must be an absolute path below / without \":\", such as /grpo", textutil.Quote(s.Mount))
 	case strings.HasPrefix(s.Mount+"/", path.Dir(preparedDir)+"/"):
-		bad("mount", "%s is in a folder of the system; choose another such as /grpo", words.Quote(s.Mount))
+		bad("mount", "%s is in a folder of the system; choose another such as /grpo", textutil.Quote(s.Mount))
 	}
 	if _, err := s.labels(""); err != nil {
 		bad("labels", "%v", err)
@@ -80,7 +80,7 @@ func (s Settings) labels(name string) (map[string]string, error) {
 		}
 		if !ok || len(prefix) > 253 || !dnsSubdomain.MatchString(prefix) || !qualified.MatchString(last) ||
 			value != "" && !qualified.MatchString(value) {
-			return nil, fmt.Errorf("%s is not a label key=value (letters, digits, -, _ and ., at most 63 of each)", words.Quote(l))
+			return nil, fmt.Errorf("%s is not a label key=value (letters, digits, -, _ and ., at most 63 of each)", textutil.Quote(l))
 		}
 		out[key] = value
 	}

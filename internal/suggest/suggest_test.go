@@ -1,4 +1,4 @@
-package words
+package suggest
 
 import (
 	"strings"
@@ -45,16 +45,6 @@ func TestDidYouMean(t *testing.T) {
 		got := DidYouMean(tt.word, known)
 		if want := ` (did you mean "` + tt.want + `"?)`; tt.want == "" && got != "" || tt.want != "" && got != want {
 			t.Errorf("%q: %q, want %q", tt.word, got, tt.want)
-		}
-	}
-}
-
-func TestQuote(t *testing.T) {
-	for in, want := range map[string]string{
-		"a": `"a"`, "\x1b[31m": `"\x1b[31m"`, strings.Repeat("ä", 60): `"` + strings.Repeat("ä", 60) + `"`, strings.Repeat("ä", 61): `"` + strings.Repeat("ä", 57) + `..."`,
-	} {
-		if got := Quote(in); got != want {
-			t.Errorf("%q: %s", in, got)
 		}
 	}
 }

@@ -1,15 +1,9 @@
-// Package words suggests which known word a user probably meant, and shows untrusted strings and
-// numbers in messages.
-package words
+// Package suggest finds the known word that a user probably meant.
+package suggest
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
-
-	"grpo/internal/textutil"
 )
 
 // Distance is the number of insertions, deletions, substitutions and swaps of
@@ -61,22 +55,4 @@ func DidYouMean(word string, candidates []string) string {
 		return fmt.Sprintf(" (did you mean %q?)", s)
 	}
 	return ""
-}
-
-// Shorten cuts a string of more than 60 characters.
-func Shorten(s string) string { return textutil.Cut(s, 60) }
-
-// Quote puts untrusted text in quotes, shortened and with unprintable characters
-// escaped.
-func Quote(s string) string { return strconv.Quote(Shorten(s)) }
-
-// Show shortens a string, and quotes it if it would be misread: empty, with space around it, or
-// with unprintable characters.
-func Show(s string) string {
-	s = Shorten(s)
-	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
-	if s == "" || strings.TrimSpace(s) != s || strings.ContainsFunc(s, odd) {
-		return strconv.Quote(s)
-	}
-	return s
 }
