@@ -341,3 +341,14 @@ func TestBaseLevelOfUnequalSeeds(t *testing.T) {
 		t.Errorf("base level %v, want .1875", a.Base)
 	}
 }
+
+func TestValueThatDoesNotExist(t *testing.T) {
+	for v, want := range map[float64]string{0.25: "25.0%", math.Inf(1): Absent} {
+		if got := Percent(v); got != want {
+			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+	if got := Percent(math.NaN()); got != Absent {
+		t.Errorf("NaN: %s", got)
+	}
+}

@@ -85,9 +85,12 @@ func (n NumberFormat) Bare(v float64) string {
 	return s
 }
 
-// Value is the number with its unit: "93.3%", "24.6 tokens".
+// Value is the number with its unit: "93.3%", "24.6 tokens". What does not exist has none: "n/a".
 func (n NumberFormat) Value(v float64) string {
-	if n.percent {
+	switch {
+	case !stats.IsFinite(v):
+		return n.Bare(v)
+	case n.percent:
 		return n.Bare(v) + "%"
 	}
 	return n.Bare(v) + n.unit
