@@ -88,8 +88,9 @@ func (n *Network) digest() string {
 		write(s.x)
 	}
 	write(n.Embed)
+	parts := roles(n.Config)
 	for i := range n.Layers {
-		for _, p := range roles(n.Config) {
+		for _, p := range parts {
 			if v := n.Layers[i].vector(p.Role); v != nil {
 				write(*v)
 			} else {

@@ -181,8 +181,10 @@ func (t Tokenizer) EncodeAround(before, text, after string) []int {
 
 // Token implements [model.Tokenizer].
 func (t Tokenizer) Token(id int) (text string, special bool) {
-	return t.bpe.Decode([]int32{int32(id)}, false), t.bpe.Special(int32(id)) || t.endsOnly(id)
+	return t.bpe.Decode([]int32{int32(id)}, false), t.isSpecial(id)
 }
+
+func (t Tokenizer) isSpecial(id int) bool { return t.bpe.Special(int32(id)) || t.endsOnly(id) }
 
 // endsOnly reports whether an id is an end token that no ordinary text has: it was added to the vocabulary,
 // though not marked as special.
@@ -190,12 +192,13 @@ func (t Tokenizer) endsOnly(id int) bool { return slices.Contains(t.end, id) && 
 
 // firstSpecial is the first special token that occurs in text; empty for none.
 func (t Tokenizer) firstSpecial(text string) string {
-	for _, id := range t.Encode(text) {
-		if name, special := t.Token(id); special {
-			return name
-		}
+	ids := t.Encode(text)
+	at := slices.IndexFunc(ids, t.isSpecial)
+	if at < 0 {
+		return ""
 	}
-	return ""
+	name, _ := t.Token(ids[at])
+	return name
 }
 
 // SameTokens reports whether both tokenizers have the same tokens under the same ids.
