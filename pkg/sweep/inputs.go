@@ -24,9 +24,7 @@ func trained(dir string, e sweepdir.Entry) *rundir.Meta {
 		return nil
 	}
 	if _, err := os.Lstat(filepath.Join(path, rundir.ResultFile)); err != nil {
-		var status rundir.Status
-		_, err := os.Lstat(train.CheckpointIn(path, "last"))
-		if err != nil || rundir.ReadJSON(filepath.Join(path, rundir.StatusFile), &status) != nil || status.Step == 0 {
+		if _, err := os.Lstat(train.CheckpointIn(path, "last")); err != nil || rundir.SavedStep(path) == 0 {
 			return nil
 		}
 	}

@@ -93,7 +93,7 @@ func (m Memory) Fits(available int64) error {
 func NeedLess(cfg config.Config) string {
 	var ways []string
 	if isDecoder(cfg.Model) && cfg.Train.LoRA.Rank == 0 {
-		ways = append(ways, "train adapters (train.lora.rank=16)")
+		ways = append(ways, fmt.Sprintf("train adapters (train.lora.rank=%d)", usualRank))
 	}
 	r := cfg.Rollout
 	smaller := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d", cfg.Train.GradientAccumulationSteps)
