@@ -140,9 +140,23 @@ func (a *Algorithm) recipe() rl.Recipe { return rl.RecipeNamed(a.LossType) }
 // keys.
 func (a Algorithm) BaseLoss() rl.LossType { return a.recipe().Loss }
 
-// EntropyOverAll reports whether the loss type divides the entropy bonus by all
-// tokens even if a policy mask keeps only some (rl.LossConfig).
-func (a Algorithm) EntropyOverAll() bool { return a.recipe().EntropyOverAll }
+// Loss is the policy loss of a resolved configuration. The KL term is in it unless it is in the reward.
+func (a Algorithm) Loss() rl.LossConfig {
+	c := rl.LossConfig{
+		Loss: a.BaseLoss(), Level: a.ImportanceSamplingLevel,
+		Aggregation: a.LengthNormalization, NormalizeConstant: a.NormalizeConstant,
+		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip,
+		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
+		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos,
+		VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
+		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.recipe().EntropyOverAll,
+		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
+	}
+	if a.Beta != 0 && a.KLIn == "loss" {
+		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, a.KLEstimator, a.UseBiasCorrectionKL
+	}
+	return c
+}
 
 // Advantages returns the baseline and the normalizer, as given or derived from the other keys:
 //

@@ -154,7 +154,7 @@ type Train struct {
 	MaxGradNorm float64 `yaml:"max_grad_norm"`
 	// LRScheduler: "constant", "linear" or "cosine". The last two let the learning
 	// rate fall to 0 at the end of the run; transformers' formulas are in
-	// pkg/train/schedule.go. WarmupSteps is the number of optimizer updates over
+	// pkg/train/update.go. WarmupSteps is the number of optimizer updates over
 	// which it first rises from 0. lr_scheduler_type is TRL's name.
 	LRScheduler string `yaml:"lr_scheduler" neutral:"constant"`
 	WarmupSteps int    `yaml:"warmup_steps" neutral:"0"`

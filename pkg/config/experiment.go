@@ -88,7 +88,7 @@ func (a *Algorithm) plainLoss(offPolicy bool) {
 	oneRatio := level == rl.SequenceLevel || base == rl.GeoMean
 	switch {
 	case base == rl.NoBaseline:
-	case a.EntropyOverAll() && bonus && a.TopEntropyQuantile < 1:
+	case a.recipe().EntropyOverAll && bonus && a.TopEntropyQuantile < 1:
 	case offPolicy || capped || level == rl.SequenceSum && base != rl.GeoMean || oneRatio && ofTokens:
 		a.LossType = string(base)
 	default:

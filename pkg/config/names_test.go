@@ -55,7 +55,7 @@ func TestTRLLosses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compare(t, name, lossConfig(value(t, set)), want)
+		compare(t, name, value(t, set).Loss(), want)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestVerlLosses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compare(t, mode, lossConfig(value(t, "loss_type="+name+set)), want)
+		compare(t, mode, value(t, "loss_type="+name+set).Loss(), want)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestPresetsMakeLosses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := lossConfig(r.Config.Algorithm).Check(); err != nil {
+		if err := r.Config.Algorithm.Loss().Check(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		b, n := r.Config.Algorithm.Advantages()
@@ -117,22 +117,6 @@ func TestPresetsMakeLosses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-// lossConfig is the loss of a resolved configuration.
-func lossConfig(a config.Algorithm) rl.LossConfig {
-	c := rl.LossConfig{
-		Loss: a.BaseLoss(), Aggregation: a.LengthNormalization, NormalizeConstant: a.NormalizeConstant,
-		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip, Level: a.ImportanceSamplingLevel,
-		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
-		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos, VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
-		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.EntropyOverAll(),
-		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
-	}
-	if a.KLIn == "loss" {
-		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, a.KLEstimator, a.UseBiasCorrectionKL
-	}
-	return c
 }
 
 // compare computes the loss of one batch both ways: settings without effect may

@@ -11,8 +11,11 @@ import (
 
 // advantages turns the rewards of a rollout into advantages: one for each
 // completion (r.advantages), or, if the method needs it, one for each token
-// (r.tokenAdvantages).
+// (r.tokenAdvantages). Pairs have none.
 func (t *trainer) advantages(r *rollout, step int) error {
+	if t.isDPO() {
+		return nil
+	}
 	compute := t.groupAdvantages
 	if t.cfg.Algorithm.Type == "ppo" {
 		compute = t.ppoAdvantages
@@ -29,7 +32,7 @@ func (t *trainer) advantages(r *rollout, step int) error {
 			r.zeroAdvantage++
 		}
 	}
-	return nil
+	return t.checkAdvantages(r, step)
 }
 
 // groupAdvantages compares the completions of a prompt with one another (GRPO

@@ -117,7 +117,7 @@ func (t *trainer) randomPrompts(o BenchOptions) {
 	}
 }
 
-// benchPairs is [trainer.trainOnPairs] of pairs of any two completions of a group: all of a rollout.
+// benchPairs is [trainer.trainStep] for pairs of any two completions of a group: all of a rollout.
 func (t *trainer) benchPairs(step int, lap func() float64) (*rollout, rundir.Metrics, error) {
 	m := rundir.Metrics{Step: step}
 	r, err := t.rollout(step)
@@ -125,12 +125,12 @@ func (t *trainer) benchPairs(step int, lap func() float64) (*rollout, rundir.Met
 		return nil, m, err
 	}
 	m.Time.RolloutS = lap()
-	pairs := pairRows(span(0, len(r.completions)))
-	if err := t.scorePairs(r, pairs); err != nil {
+	r.pairs = span(0, len(r.completions))
+	if err := t.scoreTokens(r); err != nil {
 		return nil, m, err
 	}
 	m.Time.RewardS = lap()
-	if _, err := t.updatePairs(r, pairs, step); err != nil {
+	if _, err := t.update(r, step); err != nil {
 		return nil, m, err
 	}
 	m.Time.UpdateS = lap()

@@ -2,7 +2,6 @@ package train
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"grpo/pkg/model"
@@ -10,13 +9,10 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// This file is a train step of direct preference optimization (algorithm.type dpo):
-//
-//	pairs -> log-probabilities under the reference policy -> update -> metrics
-//
-// The pairs are those of a graded rollout, or of a file (dpo_file.go). The updates are in
-// dpo_update.go. The log-probabilities under the policy and the reference are at temperature 1: the
-// temperature of sampling does not change the loss.
+// This file is what direct preference optimization (algorithm.type dpo) does in a train step instead
+// of computing advantages: it makes pairs of a graded rollout, or takes those of a file
+// (dpo_file.go), and its loss compares the log-probabilities of a pair's completions under the policy
+// and the reference. These are at temperature 1: the temperature of sampling does not change the loss.
 
 // pairTemperature divides the logits of dpo's log-probabilities.
 const pairTemperature = 1
@@ -36,76 +32,29 @@ func (t *trainer) temperature() float64 {
 // at 2i+1. Both are completions of the same prompt.
 type pairRows []int
 
-// pairs is the number of pairs.
-func (p pairRows) pairs() int { return len(p) / 2 }
+// count is the number of pairs.
+func (p pairRows) count() int { return len(p) / 2 }
 
-// trainOnPairs is [trainer.trainStep] for dpo.
-func (t *trainer) trainOnPairs(step int, lap func() float64) (*rollout, rundir.Metrics, error) {
-	m := rundir.Metrics{Step: step}
-	fail := func(err error) (*rollout, rundir.Metrics, error) { return nil, m, err }
-
-	// Pairs: sample, grade and reward groups of completions, or draw pairs of the file.
-	var r *rollout
-	var pairs pairRows
-	var err error
-	if t.cfg.Algorithm.FromFile() {
-		r, pairs = t.drawPairs()
-	} else if r, err = t.rollout(step); err == nil {
-		pairs, err = t.makePairs(r, step)
+// within returns the pairs whose completions are lo to hi-1.
+func (p pairRows) within(lo, hi int) (out pairRows) {
+	for i := 0; i < len(p); i += 2 {
+		if p[i] >= lo && p[i] < hi {
+			out = append(out, p[i], p[i+1])
+		}
 	}
-	if err != nil {
-		return fail(err)
-	}
-	m.Time.RolloutS = max(0, lap()-r.rewardS)
-
-	// Score: log-probabilities under the reference policy.
-	if err := t.scorePairs(r, pairs); err != nil {
-		return fail(err)
-	}
-	if r.problems == nil {
-		r.addPairMetrics(&m)
-	} else {
-		r.addMetrics(&m, t.cfg.Reward.Functions)
-	}
-	m.Time.RewardS = r.rewardS + lap()
-
-	// Update: passes over the pairs in train batches and micro-batches.
-	u, err := t.updatePairs(r, pairs, step)
-	if err != nil {
-		return fail(err)
-	}
-	u.addMetrics(&m)
-	m.Updates = t.opt.T
-	if u.updates == 0 {
-		m.Loss, m.GradNorm, m.Entropy = math.NaN(), math.NaN(), math.NaN()
-		t.state.WithoutPairs++
-		t.note("step %d: no group has a pair (%s), so there is no update", step, t.cfg.Algorithm.DPO.Pairs)
-	}
-	m.Preference = u.pairs.metrics()
-	m.Preference["pairs"] = float64(pairs.pairs())
-	if r.identicalPairs > 0 {
-		m.Preference["identical_pairs"] = float64(r.identicalPairs)
-	}
-	if r.problems != nil {
-		m.Preference["groups_without_pair"] = float64(r.zeroAdvantage)
-	}
-	if err := t.resample(step); err != nil {
-		return fail(err)
-	}
-	m.Time.UpdateS = lap()
-	return r, m, nil
+	return out
 }
 
 // makePairs pairs the completions of each group by their rewards. A pair of equal completions, which
 // only a random reward can tell apart, is counted and left out.
-func (t *trainer) makePairs(r *rollout, step int) (out pairRows, err error) {
+func (t *trainer) makePairs(r *rollout, step int) error {
 	lengths := make([]int, len(r.completions))
 	for i, c := range r.completions {
 		lengths[i] = len(c.Tokens)
 	}
 	pairs, err := rl.MakePairs(r.rewards, lengths, r.groupSize, t.cfg.Algorithm.DPO.Rule())
 	if err != nil {
-		return nil, fmt.Errorf("pairs of step %d: %w", step, err)
+		return fmt.Errorf("pairs of step %d: %w", step, err)
 	}
 	with := make([]bool, r.groups())
 	for _, p := range pairs {
@@ -113,7 +62,7 @@ func (t *trainer) makePairs(r *rollout, step int) (out pairRows, err error) {
 			r.identicalPairs++
 			continue
 		}
-		out = append(out, p.Chosen, p.Rejected)
+		r.pairs = append(r.pairs, p.Chosen, p.Rejected)
 		with[p.Chosen/r.groupSize] = true
 	}
 	for g := range with {
@@ -124,26 +73,120 @@ func (t *trainer) makePairs(r *rollout, step int) (out pairRows, err error) {
 			r.zeroAdvantage++
 		}
 	}
+	return nil
+}
+
+// pairLoss is the loss of the pairs of a train batch, which are those of its completions.
+func (t *trainer) pairLoss(r *rollout, lo int, s *updateStats) (out trainBatch, err error) {
+	cfg := t.cfg.Algorithm.DPO.Preference()
+	pairs := r.pairs.within(lo, lo+t.cfg.Train.TrainBatchSize)
+	out.parts = t.pairParts(r, pairs)
+	half, err := t.halfLogProbs(r, out.parts)
+	if err != nil {
+		return out, err
+	}
+	// A loss of a pair that depends on all pairs of the update needs their log-probabilities first:
+	// those of a scorer are the learner's.
+	if cfg.NeedsBatch() && len(out.parts) > 1 {
+		logProbs, err := t.logProbs(t.scorers.policy, r, out.parts, "scoring pairs")
+		if err != nil {
+			return out, err
+		}
+		logProbs = take(r, logProbs, pairs, r.shape.T, nil)
+		whole, err := rl.Preference(cfg, r.preferenceBatch(pairs, r.shape.T, logProbs, half))
+		if err != nil {
+			return out, err
+		}
+		s.pairs.add(whole)
+		grad := make([]float64, r.shape.Len())
+		for k, i := range pairs {
+			copy(grad[i*r.shape.T:], whole.Grad[k*r.shape.T:][:r.shape.T])
+		}
+		loss := whole.Loss
+		out.loss = func(part microBatch, x *model.TokenMatrix) (float64, error) {
+			copy(x.DLogProbs, take(r, grad, part.rows, x.T, nil))
+			share := loss
+			loss = 0 // the first part's share is the loss of all
+			return share, nil
+		}
+		return out, nil
+	}
+	totals := rl.PreferenceTotals{Pairs: pairs.count()}
+	for i := 0; i < len(pairs); i += 2 {
+		totals.ChosenTokens += len(r.completions[pairs[i]].Tokens)
+	}
+	out.loss = func(part microBatch, x *model.TokenMatrix) (float64, error) {
+		b := r.preferenceBatch(part.rows, x.T, x.LogProbs, half)
+		b.Totals = totals
+		res, err := rl.Preference(cfg, b)
+		if err != nil {
+			return 0, err
+		}
+		copy(x.DLogProbs, res.Grad)
+		s.pairs.add(res)
+		return res.Loss, nil
+	}
 	return out, nil
 }
 
-// scorePairs fills in the log-probabilities of the pairs' completions under the reference policy.
-// Pairs of a file have them already.
-func (t *trainer) scorePairs(r *rollout, pairs pairRows) error {
-	if r.reference != nil || len(pairs) == 0 {
-		return nil
+// pairParts cuts pairs into micro-batches of nearly equal numbers of pairs
+// (train.gradient_accumulation_steps), and these into parts that [trainer.parts] bounds.
+func (t *trainer) pairParts(r *rollout, rows pairRows) (out []microBatch) {
+	n := rows.count()
+	k := min(t.cfg.Train.GradientAccumulationSteps, n)
+	for i := range k {
+		for _, part := range t.parts(r, rows[2*(i*n/k):2*((i+1)*n/k)], 2) {
+			out = append(out, microBatch{rows: part})
+		}
 	}
-	r.reference = make([]float64, r.shape.Len())
-	t.opts.Progress.Do("scoring the pairs under the reference model")
-	x, err := t.scorers.reference.Score(r.batch(pairs))
-	if err != nil {
-		return err
+	return out
+}
+
+// halfLogProbs returns the log-probabilities (N,T) under the policy at half the temperature, which
+// give the sums of squared probabilities that algorithm.dpo.use_weighting needs; nil without it.
+func (t *trainer) halfLogProbs(r *rollout, parts []microBatch) ([]float64, error) {
+	if t.scorers.half == nil {
+		return nil, nil
 	}
-	for k, i := range pairs {
-		n := len(r.completions[i].Tokens)
-		copy(r.reference[i*r.shape.T:i*r.shape.T+n], x.LogProbs[k*x.T:k*x.T+n])
+	return t.logProbs(t.scorers.half, r, parts, "scoring pairs at half the temperature")
+}
+
+// preferenceBatch lays out rows of pairs for the loss: logProbs, (len(rows), width), are theirs under
+// the policy, and half, (N,T) or nil, those at half the temperature.
+//
+// With the logits l of a token's distribution p and the token's own l_t,
+//
+//	log sum p^2 = lse(2 l) - 2 lse(l) = 2 (l_t - lse(l)) - (2 l_t - lse(2 l))
+//
+// twice its log-probability minus that at half the temperature.
+func (r *rollout) preferenceBatch(rows []int, width int, logProbs, half []float64) rl.PreferenceBatch {
+	b := rl.PreferenceBatch{
+		Shape: rl.Shape{B: len(rows), T: width}, LogProbs: logProbs,
+		RefLogProbs: take(r, r.reference, rows, width, nil), Mask: take(r, r.mask, rows, width, nil),
 	}
-	return nil
+	if half != nil {
+		b.LogSumSq = take(r, half, rows, width, nil)
+		for i, lp := range logProbs {
+			b.LogSumSq[i] = 2*lp - b.LogSumSq[i]
+		}
+	}
+	return b
+}
+
+// addPreference adds the metrics of dpo's updates and counts a step without one.
+func (t *trainer) addPreference(m *rundir.Metrics, r *rollout, s *updateStats) {
+	if s.updates == 0 {
+		t.state.WithoutPairs++
+		t.note("step %d: no group has a pair (%s), so there is no update", s.step, t.cfg.Algorithm.DPO.Pairs)
+	}
+	m.Preference = s.pairs.metrics()
+	m.Preference["pairs"] = float64(r.pairs.count())
+	if r.identicalPairs > 0 {
+		m.Preference["identical_pairs"] = float64(r.identicalPairs)
+	}
+	if r.problems != nil {
+		m.Preference["groups_without_pair"] = float64(r.zeroAdvantage)
+	}
 }
 
 // pairStats are sums over pairs of what TRL logs.
@@ -184,16 +227,17 @@ func (t *trainer) evaluatePairs() (map[string]float64, error) {
 	if t.data.evalPairs.list == nil {
 		return nil, nil
 	}
-	r, rows := t.data.evalPairs.rollout(span(0, len(t.data.evalPairs.list)))
-	x, err := t.scoreRows(t.scorers.policy, r, rows)
+	r := t.data.evalPairs.rollout(span(0, len(t.data.evalPairs.list)))
+	parts := t.pairParts(r, r.pairs)
+	logProbs, err := t.logProbs(t.scorers.policy, r, parts, "scoring pairs")
 	if err != nil {
 		return nil, err
 	}
-	half, err := t.scoreHalf(r, rows)
+	half, err := t.halfLogProbs(r, parts)
 	if err != nil {
 		return nil, err
 	}
-	res, err := rl.Preference(t.cfg.Algorithm.DPO.Preference(), t.pairBatch(r, rows, x, half, 0))
+	res, err := rl.Preference(t.cfg.Algorithm.DPO.Preference(), r.preferenceBatch(r.pairs, r.shape.T, logProbs, half))
 	if err != nil {
 		return nil, err
 	}
@@ -202,29 +246,4 @@ func (t *trainer) evaluatePairs() (map[string]float64, error) {
 	m := s.metrics()
 	m["loss"], m["pairs"] = res.Loss, float64(s.pairs)
 	return m, nil
-}
-
-// scoreRows scores pairs, a bounded number of tokens at a time, as one matrix.
-func (t *trainer) scoreRows(scorer model.Scorer, r *rollout, rows pairRows) (*model.TokenMatrix, error) {
-	out := &model.TokenMatrix{B: len(rows)}
-	for _, i := range rows {
-		out.T = max(out.T, len(r.completions[i].Tokens))
-	}
-	out.LogProbs, out.Mask = make([]float64, out.B*out.T), make([]bool, out.B*out.T)
-	at := 0
-	parts := t.pairParts(r, rows)
-	for i, part := range parts {
-		t.opts.Progress.Count("scoring pairs", "micro-batch", i, len(parts))
-		x, err := scorer.Score(r.batch(part))
-		if err != nil {
-			return nil, err
-		}
-		for k, i := range part {
-			n := len(r.completions[i].Tokens)
-			copy(out.LogProbs[at*out.T:at*out.T+n], x.LogProbs[k*x.T:k*x.T+n])
-			copy(out.Mask[at*out.T:at*out.T+n], x.Mask[k*x.T:k*x.T+n])
-			at++
-		}
-	}
-	return out, nil
 }

@@ -4,12 +4,16 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"hash"
 	"math"
+	"os"
 	"slices"
 
+	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/model/safetensors"
 	"grpo/pkg/rundir"
 )
 
@@ -81,7 +85,7 @@ func hashTokens(h hash.Hash, tokens []int) {
 }
 
 // rollout returns the given pairs as groups of two completions.
-func (p filePairs) rollout(which []int) (*rollout, pairRows) {
+func (p filePairs) rollout(which []int) *rollout {
 	r := &rollout{groupSize: 2}
 	for _, k := range which {
 		pair := p.list[k]
@@ -102,11 +106,12 @@ func (p filePairs) rollout(which []int) (*rollout, pairRows) {
 			}
 		}
 	}
-	return r, span(0, len(r.completions))
+	r.pairs = span(0, len(r.completions))
+	return r
 }
 
 // drawPairs returns the next pairs of the file: rollout_batch_size completions.
-func (t *trainer) drawPairs() (*rollout, pairRows) {
+func (t *trainer) drawPairs() *rollout {
 	which := make([]int, t.cfg.Rollout.RolloutBatchSize/2)
 	for i := range which {
 		which[i] = t.data.order.at(t.state.Drawn)
@@ -146,13 +151,140 @@ func (r *rollout) addPairMetrics(m *rundir.Metrics) {
 	m.Length, m.FracTruncated = float64(r.tokens)/n, float64(truncated)/n
 }
 
-// asRollouts is a configuration whose rollouts are as large as the pairs of a file: groups of two
-// completions of the longest one's length, of prompts with the lengths returned.
-func asRollouts(cfg config.Config, pairs []pairTokens) (config.Config, []int) {
-	lengths, longest := make([]int, len(pairs)), 0
-	for i, p := range pairs {
-		lengths[i], longest = len(p.prompt), max(longest, len(p.chosen), len(p.rejected))
+// The reference policy of dpo does not change, so the log-probabilities of a file's pairs are computed
+// once, before the first step, and kept in checkpoint/reference.safetensors: a tensor with those of
+// all tokens, and in the metadata a hash of what produced them.
+const (
+	referenceFile = "reference.safetensors"
+	referenceKey  = "grpo.reference"
+	referenceName = "logprobs"
+)
+
+// pairsAtOnce bounds the pairs that are scored at a time, besides train.micro_batch_tokens.
+const pairsAtOnce = 32
+
+// reference is the expected content of the file of reference log-probabilities.
+type reference struct {
+	path   string
+	sets   []*filePairs
+	which  [][]int // the pairs of each set that the run scores
+	tokens int     // of their completions
+	hash   string  // of the initial weights and these pairs
+}
+
+// referenceOf describes the file of a run; nil without pairs of files.
+func (t *trainer) referenceOf() *reference {
+	if t.data.pairs.list == nil && t.data.evalPairs.list == nil {
+		return nil
 	}
-	cfg.Rollout.GroupSize, cfg.Rollout.SamplingMaxTokens = 2, longest
-	return cfg, lengths
+	f := &reference{
+		path: t.path(rundir.CheckpointDir, referenceFile), sets: []*filePairs{&t.data.pairs, &t.data.evalPairs},
+		which: [][]int{nil, span(0, len(t.data.evalPairs.list))},
+	}
+	if t.data.pairs.list != nil {
+		f.which[0] = t.drawn()
+	}
+	h := sha256.New()
+	h.Write([]byte(t.inputs.Init)) // a hash returns no error
+	for i, set := range f.sets {
+		hashTokens(h, f.which[i])
+		for _, k := range f.which[i] {
+			set.list[k].hash(h)
+			f.tokens += len(set.list[k].chosen) + len(set.list[k].rejected)
+		}
+	}
+	f.hash = hex.EncodeToString(h.Sum(nil))
+	return f
+}
+
+// writeReference computes and writes the file, unless it is there. The policy must still have its
+// initial weights.
+func (t *trainer) writeReference() error {
+	f := t.referenceOf()
+	if f == nil {
+		return nil
+	}
+	if _, err := os.Lstat(f.path); err == nil {
+		return nil
+	}
+	numbers, err := t.computeReference(f)
+	if err != nil {
+		return err
+	}
+	all := safetensors.Tensor{Name: referenceName, Dtype: "F32", Shape: []int{f.tokens}, Data: numbers}
+	return rundir.WriteAtomic(f.path, func(file *os.File) error {
+		return safetensors.WriteChecksummed(file, []safetensors.Tensor{all}, map[string]string{referenceKey: f.hash})
+	})
+}
+
+// readReference reads the file.
+func (t *trainer) readReference() error {
+	f := t.referenceOf()
+	if f == nil {
+		return nil
+	}
+	numbers, err := f.read()
+	if err != nil {
+		return fmt.Errorf("read the reference log-probabilities: %w (remove the file, and the same command "+
+			"computes them again)", err)
+	}
+	for i, set := range f.sets {
+		set.reference = make([][]float32, 2*len(set.list))
+		for _, k := range f.which[i] {
+			for side, completion := range [][]int{set.list[k].chosen, set.list[k].rejected} {
+				n := len(completion)
+				set.reference[2*k+side], numbers = numbers[:n:n], numbers[n:]
+			}
+		}
+	}
+	return nil
+}
+
+func (f *reference) read() ([]float32, error) {
+	if err := regular.Check(f.path, regular.MaxCheckpoint); err != nil {
+		return nil, err
+	}
+	file, err := safetensors.ReadFile(f.path)
+	if err != nil {
+		return nil, err
+	}
+	x, _ := file.Get(referenceName)
+	switch {
+	case !file.Checksummed:
+		return nil, fmt.Errorf("%s has lost its checksum", f.path)
+	case file.Metadata[referenceKey] != f.hash || len(x.Data) != f.tokens:
+		return nil, fmt.Errorf("%s has log-probabilities of other weights or other pairs than this run's", f.path)
+	}
+	return x.Data, nil
+}
+
+// computeReference scores the pairs with the policy.
+func (t *trainer) computeReference(f *reference) ([]float32, error) {
+	t.note("computing the log-probabilities of %d pairs, %d tokens, under the reference policy",
+		len(f.which[0])+len(f.which[1]), f.tokens)
+	scorer, err := t.policy.NewScorer(pairTemperature)
+	if err != nil {
+		return nil, err
+	}
+	defer scorer.Close()
+	out := make([]float32, 0, f.tokens)
+	for i, set := range f.sets {
+		for part := range slices.Chunk(f.which[i], pairsAtOnce) {
+			if t.ctx.Err() != nil {
+				return nil, ErrNothingSaved
+			}
+			t.opts.Progress.Count("scoring pairs under the reference policy", "token", len(out), f.tokens)
+			r := set.rollout(part)
+			logProbs, err := t.logProbs(scorer, r, t.pairParts(r, r.pairs), "scoring pairs under the reference policy")
+			if err != nil {
+				return nil, err
+			}
+			for at, in := range r.mask {
+				if in {
+					out = append(out, float32(logProbs[at]))
+				}
+			}
+		}
+	}
+	return out, nil
 }

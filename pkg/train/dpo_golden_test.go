@@ -211,12 +211,13 @@ func TestGoldenDPOUpdate(t *testing.T) {
 				for _, p := range c.Pairs {
 					pairs.list = append(pairs.list, pairTokens{prompt: p.Prompt, chosen: p.Chosen, rejected: p.Rejected})
 				}
-				r, rows := pairs.rollout(span(0, len(pairs.list)))
-				x, err := run.scoreRows(scorerOf(t, openDecoder(t, c.Ref, pool)), r, rows)
+				r := pairs.rollout(span(0, len(pairs.list)))
+				run.cfg.Train.TrainBatchSize = len(r.completions)
+				var err error
+				r.reference, err = run.logProbs(scorerOf(t, openDecoder(t, c.Ref, pool)), r, run.pairParts(r, r.pairs), "scoring")
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.reference = x.LogProbs
 				policy := openDecoder(t, c.Policy, pool)
 				if run.learner, err = policy.NewLearner(pairTemperature, false); err != nil {
 					t.Fatal(err)
@@ -225,7 +226,7 @@ func TestGoldenDPOUpdate(t *testing.T) {
 				run.opt = model.NewAdamW(run.params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8})
 				run.opt.Pool = pool
 				s := new(updateStats)
-				if err := run.updateOnPairs(r, rows, false, s); err != nil {
+				if err := run.updateOnce(r, 0, false, s); err != nil {
 					t.Fatal(err)
 				}
 				got := s.pairs.metrics()

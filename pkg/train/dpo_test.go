@@ -132,7 +132,7 @@ func TestDPOReferenceFile(t *testing.T) {
 		name, want string
 		harm       func()
 	}{
-		{"other weights", "has those of other weights or other pairs than this run's (remove the file", func() {
+		{"other weights", "has log-probabilities of other weights or other pairs than this run's (remove the file", func() {
 			rewrite(t, path, func(m map[string]string) { m[referenceKey] = "0" })
 		}},
 		{"damaged", "remove the file", func() {
@@ -252,17 +252,18 @@ func TestSumOfSquares(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer scorer.Close()
-	r, rows := run.data.pairs.rollout([]int{0})
+	r := run.data.pairs.rollout([]int{0})
 	r.reference = make([]float64, r.shape.Len())
-	x, err := run.scoreRows(scorer, r, rows)
+	parts := run.pairParts(r, r.pairs)
+	logProbs, err := run.logProbs(scorer, r, parts, "scoring")
 	if err != nil {
 		t.Fatal(err)
 	}
-	half, err := run.scoreHalf(r, rows)
+	half, err := run.halfLogProbs(r, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := run.pairBatch(r, rows, x, half, 0).LogSumSq[2] // of the third token of the chosen completion
+	got := r.preferenceBatch(r.pairs, r.shape.T, logProbs, half).LogSumSq[2] // of the third token of the chosen completion
 	var sum float64
 	pair := run.data.pairs.list[0]
 	for id := range tokenizer.VocabSize {

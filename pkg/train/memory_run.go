@@ -80,6 +80,17 @@ func runMemory(cfg config.Config, p *Problems, threads int) (Memory, error) {
 	return m, nil
 }
 
+// asRollouts is a configuration whose rollouts are as large as the pairs of a file: groups of two
+// completions of the longest one's length, of prompts with the lengths returned.
+func asRollouts(cfg config.Config, pairs []pairTokens) (config.Config, []int) {
+	lengths, longest := make([]int, len(pairs)), 0
+	for i, p := range pairs {
+		lengths[i], longest = len(p.prompt), max(longest, len(p.chosen), len(p.rejected))
+	}
+	cfg.Rollout.GroupSize, cfg.Rollout.SamplingMaxTokens = 2, longest
+	return cfg, lengths
+}
+
 // promptLengths counts the tokens of each prompt.
 func promptLengths(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Problem) []int {
 	out := make([]int, len(problems))
@@ -189,6 +200,23 @@ func runBatches(cfg config.Config, template gsm8k.Template, lengths []int) (all,
 	all.Shared = sharedTokens(cfg.Model, template)
 	part.Shared, part.Checkpointing = all.Shared, cfg.Train.GradientCheckpointing
 	return all, atMost(part, microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model))
+}
+
+// atMost is the largest part that [trainer.parts] makes of a batch.
+func atMost(b model.BatchSize, limit int) model.BatchSize {
+	if limit == 0 || b.Prompts == 0 || b.Completions == 0 {
+		return b
+	}
+	prompt, row := b.PromptTokens/b.Prompts-b.Shared, b.Tokens/b.Completions // tokens of one
+	total := b.Shared + b.Prompts*prompt + b.Completions*row
+	if total <= float64(limit) {
+		return b
+	}
+	group := b.Completions / b.Prompts
+	prompts := max(1/group, (float64(limit)-b.Shared)/(prompt+group*row))
+	b.Prompts, b.Completions = prompts, prompts*group
+	b.PromptTokens, b.Tokens = prompts*(b.Shared+prompt), b.Completions*row
+	return b
 }
 
 // largestSplit is the evaluated split with the most problems, and the key that makes it smaller.

@@ -50,7 +50,6 @@ func (t *trainer) ppoAdvantages(r *rollout) error {
 // returns the mean loss, or nil if there was no update.
 func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 	a, c := t.cfg.Algorithm, t.cfg.Train
-	micro := c.TrainBatchSize / c.GradientAccumulationSteps
 	// The critic follows the schedule of the policy: the updates of both spread over
 	// the same positions of the schedule, however many the critic makes.
 	first := float64(t.opt.T - t.cfg.UpdatesPerStep())
@@ -63,21 +62,20 @@ func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 			totals := rl.Count(rl.Shape{B: hi - lo, T: r.shape.T}, r.mask[lo*r.shape.T:], nil)
 			t.critic.ZeroGrads()
 			var loss float64
-			for at := lo; at < hi; at += micro {
-				t.opts.Progress.Count("update of the critic", "completion", at-lo, hi-lo)
-				for _, rows := range t.parts(r, span(at, at+micro), 1) {
-					part, err := t.critic.Accumulate(r.batch(rows), func(x *model.ValueMatrix) (float64, error) {
-						old, returns := take(r, r.values, rows, x.T, nil), take(r, r.returns, rows, x.T, nil)
-						l, grad, _, err := rl.ValueLoss(rl.Shape{B: x.B, T: x.T}, x.Values, old, returns, x.Mask,
-							a.ValueClip, rl.TokenMean, 0, totals)
-						copy(x.DValues, grad)
-						return l, err
-					})
-					if err != nil {
-						return nil, fmt.Errorf("update the critic: %w", err)
-					}
-					loss += part
+			parts := t.microBatches(r, lo, hi, true)
+			for i, part := range parts {
+				t.opts.Progress.Count("update of the critic", "micro-batch", i, len(parts))
+				share, err := t.critic.Accumulate(r.batch(part.rows), func(x *model.ValueMatrix) (float64, error) {
+					old, returns := take(r, r.values, part.rows, x.T, nil), take(r, r.returns, part.rows, x.T, nil)
+					l, grad, _, err := rl.ValueLoss(rl.Shape{B: x.B, T: x.T}, x.Values, old, returns, x.Mask,
+						a.ValueClip, rl.TokenMean, 0, totals)
+					copy(x.DValues, grad)
+					return l, err
+				})
+				if err != nil {
+					return nil, fmt.Errorf("update the critic: %w", err)
 				}
+				loss += share
 			}
 			norm, err := t.critic.Step(t.rate(a.ValueLearningRate, first+float64(updates)*spacing), c.MaxGradNorm)
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/reward"
 	"grpo/pkg/rundir"
@@ -123,6 +124,27 @@ func (w *rewards) compute(pool *kernel.Pool, inputs []gsm8k.RewardInput, groupSi
 		}
 	}
 	return byFunction, columns, nil
+}
+
+// forEach calls f for each of n completions, on any worker: f is a function of one completion.
+func forEach(pool *kernel.Pool, n int, f func(i int)) {
+	const chunk = 64
+	pool.Run((n+chunk-1)/chunk, func(task, _ int) {
+		for i := task * chunk; i < min(n, (task+1)*chunk); i++ {
+			f(i)
+		}
+	})
+}
+
+// rewardInput decodes a completion and grades it into verdict.
+func rewardInput(tok model.Tokenizer, c config.Config, x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict,
+	noise float64) gsm8k.RewardInput {
+	text := tok.Decode(x.Tokens)
+	*verdict = gsm8k.Grade(text, x.Ended, p.Gold)
+	return gsm8k.RewardInput{
+		Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: c.Rollout.SamplingMaxTokens,
+		Ended: x.Ended, Problem: p, Verdict: verdict, Noise: noise,
+	}
 }
 
 // describe is what custom functions know about completions.

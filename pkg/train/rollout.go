@@ -12,7 +12,7 @@ import (
 )
 
 // rollout is the batch of one step: N completions in groups of G, one group for
-// each of N/G prompts. See layout.go for the layouts.
+// each of N/G prompts. score.go defines the layouts.
 type rollout struct {
 	groupSize   int                // G
 	problems    []gsm8k.Problem    // (N/G)
@@ -43,6 +43,7 @@ type rollout struct {
 	tokenAdvantages []float64 // (N,T); nil if all tokens of a completion have the same
 	zeroVariance    int       // groups with equal rewards
 	zeroAdvantage   int       // groups that are not informative: without an advantage, or without a pair
+	pairs           pairRows  // of dpo; nil without
 	identicalPairs  int       // that dpo left out
 }
 
@@ -50,9 +51,13 @@ func (r *rollout) groups() int { return len(r.problems) }
 
 // rollout samples the groups of a step and rewards them. Dynamic sampling (DAPO, arXiv:2503.14476)
 // sets aside zero-variance groups and samples new prompts instead, for a limited number of rounds;
-// then the groups set aside fill up the batch.
+// then the groups set aside fill up the batch. Dpo pairs the completions of a group, or takes the
+// next pairs of a file instead.
 func (t *trainer) rollout(step int) (*rollout, error) {
 	c, a := t.cfg.Rollout, t.cfg.Algorithm
+	if a.FromFile() {
+		return t.drawPairs(), nil
+	}
 	want := c.RolloutBatchSize / c.GroupSize
 	rounds := 1
 	if a.DynamicSampling {
@@ -94,6 +99,9 @@ func (t *trainer) rollout(step int) (*rollout, error) {
 	kept.layOut()
 	if err := t.checkCompletions(kept, step); err != nil {
 		return nil, err
+	}
+	if t.isDPO() {
+		return kept, t.makePairs(kept, step)
 	}
 	if baseline, _ := a.Advantages(); baseline == rl.BaselineGreedy && a.Type != "ppo" {
 		return kept, t.rewardGreedy(kept, step)
@@ -153,6 +161,125 @@ func (r *rollout) add(o *rollout, g int) {
 	for f := range o.byFunction {
 		r.byFunction[f] = append(r.byFunction[f], o.byFunction[f][lo:hi]...)
 	}
+}
+
+// reward grades each completion once and computes its rewards.
+func (t *trainer) reward(r *rollout, step, round int) (err error) {
+	t.opts.Progress.Do("computing rewards")
+	inputs := make([]gsm8k.RewardInput, len(r.completions))
+	r.texts, r.verdicts = make([]string, len(inputs)), make([]gsm8k.Verdict, len(inputs))
+	forEach(t.pool, len(inputs), func(i int) {
+		prompt, sample := i/r.groupSize, i%r.groupSize
+		noise := gsm8k.RewardNoise(t.cfg.Seed, step, round*roundStride+prompt, sample)
+		inputs[i] = rewardInput(t.policy, t.cfg, r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
+		r.texts[i] = inputs[i].Completion
+	})
+	if r.byFunction, r.columns, err = t.rewards.compute(t.pool, inputs, r.groupSize, step); err != nil {
+		return err
+	}
+	if r.rewards, err = rl.CombineRewards(r.byFunction, t.cfg.Reward.RewardWeights); err != nil {
+		return fmt.Errorf("reward step %d: %w", step, err)
+	}
+	return nil
+}
+
+// rewardGreedy decodes each prompt greedily and computes its reward: the baseline of ReMax
+// (arXiv:2310.10505).
+func (t *trainer) rewardGreedy(r *rollout, step int) error {
+	opt := samplingOf(t.cfg.Rollout)
+	opt.Greedy = true
+	opt.Watch = t.opts.Progress.Watch("sampling greedily", len(r.prompts), opt.MaxTokens, nil)
+	out, err := t.rolloutSampler().Sample(r.prompts, 1, opt, model.Draws{})
+	if err != nil {
+		return fmt.Errorf("decode greedily in step %d: %w", step, err)
+	}
+	inputs := make([]gsm8k.RewardInput, len(out))
+	for i, x := range out {
+		noise := gsm8k.RewardNoise(t.cfg.Seed, step, i, r.groupSize) // a sample number after the group's
+		inputs[i] = rewardInput(t.policy, t.cfg, x, r.problems[i], new(gsm8k.Verdict), noise)
+	}
+	byFunction, _, err := t.rewards.compute(t.pool, inputs, 1, step) // (F,N/G)
+	if err != nil {
+		return err
+	}
+	r.greedyRewards, err = rl.CombineRewards(byFunction, t.cfg.Reward.RewardWeights)
+	return err
+}
+
+// oldPolicy is a copy of the policy from before some of its updates, which samples the rollouts
+// (rollout.resample_every_n_steps). It is empty if the policy itself samples. Evaluations are of the
+// policy itself.
+type oldPolicy struct {
+	policy  model.Policy
+	sampler model.Sampler
+}
+
+// rolloutSampler samples the rollouts.
+func (t *trainer) rolloutSampler() model.Sampler {
+	if t.old.sampler != nil {
+		return t.old.sampler
+	}
+	return t.sampler
+}
+
+// renewed reports whether, after a step, the old policy is the policy itself.
+func (t *trainer) renewed(step int) bool {
+	k := t.cfg.Rollout.ResampleEveryNSteps
+	return step == 0 || k > 0 && step%k == 0
+}
+
+// resample renews the old policy after a step if that is due.
+func (t *trainer) resample(step int) error {
+	if !t.cfg.Rollout.Stale() || step == 0 || !t.renewed(step) {
+		return nil
+	}
+	return t.renewOld()
+}
+
+// renewOld makes the old policy a copy of the policy.
+func (t *trainer) renewOld() error {
+	if t.old.policy != nil && t.old.policy.Params().Match(t.params) == nil {
+		if err := t.old.policy.Params().Set(t.params); err != nil {
+			return err
+		}
+		t.old.sampler.Refresh()
+		return nil
+	}
+	// There is none, or it is the base without adapters: see [model.Policy.Copy].
+	if err := t.params.Pull(); err != nil {
+		return err
+	}
+	if t.old.sampler != nil {
+		t.old.sampler.Close()
+	}
+	t.old.policy = t.policy.Copy()
+	t.old.sampler = t.old.policy.NewSampler()
+	return nil
+}
+
+// hasOld reports whether the checkpoint after a step has the old policy. It does not if that is the
+// initial policy or the current one.
+func (t *trainer) hasOld(step int) bool {
+	k := t.cfg.Rollout.ResampleEveryNSteps
+	return k > 1 && step >= k && !t.renewed(step)
+}
+
+// oldParams are the parameters of the old policy, in the form of the policy's: those of a base
+// without adapters are zeros.
+func (t *trainer) oldParams() *model.Params {
+	p := t.old.policy.Params()
+	if t.params.Match(p) != nil {
+		return t.params.Zeros()
+	}
+	return p
+}
+
+// adoptOld takes the old policy from a checkpoint. It overwrites the policy's parameters.
+func (t *trainer) adoptOld(p *model.Params) error {
+	if err := t.params.Set(p); err != nil {
+		return err
+	}
+	return t.renewOld()
 }
 
 // order draws from n items without replacement, in a new random order for each pass. It depends

@@ -3,75 +3,181 @@ package train
 import (
 	"fmt"
 
-	"grpo/pkg/config"
-	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/kernel"
 	"grpo/pkg/rl"
 )
 
-// reward grades each completion once and computes its rewards.
-func (t *trainer) reward(r *rollout, step, round int) (err error) {
-	t.opts.Progress.Do("computing rewards")
-	inputs := make([]gsm8k.RewardInput, len(r.completions))
-	r.texts, r.verdicts = make([]string, len(inputs)), make([]gsm8k.Verdict, len(inputs))
-	forEach(t.pool, len(inputs), func(i int) {
-		prompt, sample := i/r.groupSize, i%r.groupSize
-		noise := gsm8k.RewardNoise(t.cfg.Seed, step, round*roundStride+prompt, sample)
-		inputs[i] = rewardInput(t.policy, t.cfg, r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
-		r.texts[i] = inputs[i].Completion
-	})
-	if r.byFunction, r.columns, err = t.rewards.compute(t.pool, inputs, r.groupSize, step); err != nil {
-		return err
-	}
-	if r.rewards, err = rl.CombineRewards(r.byFunction, t.cfg.Reward.RewardWeights); err != nil {
-		return fmt.Errorf("reward step %d: %w", step, err)
-	}
-	return nil
-}
+// This file decides which log-probabilities a step needs, and in which micro-batches the network
+// computes them: the layouts of a rollout's numbers, micro-batches, and the scorers.
 
-// forEach calls f for each of n completions, on any worker: f is a function of one completion.
-func forEach(pool *kernel.Pool, n int, f func(i int)) {
-	const chunk = 64
-	pool.Run((n+chunk-1)/chunk, func(task, _ int) {
-		for i := task * chunk; i < min(n, (task+1)*chunk); i++ {
-			f(i)
+// Numbers about the N completions of a rollout have one of two layouts:
+//
+//	(N)    one number for each completion; group g has those of [g*G, (g+1)*G)
+//	(N,T)  row-major matrix, T the longest completion: the number of completion i
+//	       and token t is at i*T+t; past the end of a completion it is 0
+//
+// A micro-batch of B completions is a matrix (B,T) with its own T. pkg/rl and pkg/model take such
+// matrices. Time-major layouts are internal to a network.
+
+// layOut sets the rollout's shape and mask.
+func (r *rollout) layOut() {
+	r.shape = rl.Shape{B: len(r.completions)}
+	for _, c := range r.completions {
+		r.shape.T = max(r.shape.T, len(c.Tokens))
+		r.tokens += len(c.Tokens)
+	}
+	r.mask = make([]bool, r.shape.Len())
+	for i, c := range r.completions {
+		for t := range c.Tokens {
+			r.mask[i*r.shape.T+t] = true
 		}
-	})
-}
-
-// rewardInput decodes a completion and grades it into verdict.
-func rewardInput(tok model.Tokenizer, c config.Config, x model.Completion, p gsm8k.Problem, verdict *gsm8k.Verdict,
-	noise float64) gsm8k.RewardInput {
-	text := tok.Decode(x.Tokens)
-	*verdict = gsm8k.Grade(text, x.Ended, p.Gold)
-	return gsm8k.RewardInput{
-		Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: c.Rollout.SamplingMaxTokens,
-		Ended: x.Ended, Problem: p, Verdict: verdict, Noise: noise,
 	}
 }
 
-// rewardGreedy decodes each prompt greedily and computes its reward: the baseline of ReMax
-// (arXiv:2310.10505).
-func (t *trainer) rewardGreedy(r *rollout, step int) error {
-	opt := samplingOf(t.cfg.Rollout)
-	opt.Greedy = true
-	opt.Watch = t.opts.Progress.Watch("sampling greedily", len(r.prompts), opt.MaxTokens, nil)
-	out, err := t.rolloutSampler().Sample(r.prompts, 1, opt, model.Draws{})
-	if err != nil {
-		return fmt.Errorf("decode greedily in step %d: %w", step, err)
+// take returns the given rows of x, (N,T), as (len(rows), width), in the memory
+// of into if that is large enough.
+func take[E any](r *rollout, x []E, rows []int, width int, into []E) []E {
+	into = into[:0]
+	for _, i := range rows {
+		into = append(into, x[i*r.shape.T:i*r.shape.T+width]...)
 	}
-	inputs := make([]gsm8k.RewardInput, len(out))
-	for i, x := range out {
-		noise := gsm8k.RewardNoise(t.cfg.Seed, step, i, r.groupSize) // a sample number after the group's
-		inputs[i] = rewardInput(t.policy, t.cfg, x, r.problems[i], new(gsm8k.Verdict), noise)
+	return into
+}
+
+// oldLogProbs returns the log-probabilities at sampling time of the given
+// completions as (len(rows), width), in the memory of into if that is large enough.
+func (r *rollout) oldLogProbs(rows []int, width int, into []float64) []float64 {
+	into = into[:0]
+	for _, i := range rows {
+		for _, lp := range r.completions[i].LogProbs {
+			into = append(into, float64(lp))
+		}
+		for range width - len(r.completions[i].LogProbs) {
+			into = append(into, 0)
+		}
 	}
-	byFunction, _, err := t.rewards.compute(t.pool, inputs, 1, step) // (F,N/G)
-	if err != nil {
-		return err
+	return into
+}
+
+// old returns the log-probabilities at sampling time as (N,T).
+func (r *rollout) old() []float64 { return r.oldLogProbs(span(0, r.shape.B), r.shape.T, nil) }
+
+// onLastTokens returns (N,T) with the numbers of x, (N), on the completions' last tokens and 0
+// elsewhere.
+func (r *rollout) onLastTokens(x []float64) []float64 {
+	out := make([]float64, r.shape.Len())
+	for i, c := range r.completions {
+		out[i*r.shape.T+len(c.Tokens)-1] = x[i]
 	}
-	r.greedyRewards, err = rl.CombineRewards(byFunction, t.cfg.Reward.RewardWeights)
-	return err
+	return out
+}
+
+// batch returns the given completions as input of the network. Adjacent completions of one group
+// share their prompt.
+func (r *rollout) batch(rows []int) *model.Batch {
+	b := &model.Batch{}
+	last := -1
+	for _, i := range rows {
+		if g := i / r.groupSize; g != last {
+			b.Prompts = append(b.Prompts, r.prompts[g])
+			last = g
+		}
+		b.Rows = append(b.Rows, model.Row{Prompt: len(b.Prompts) - 1, Tokens: r.completions[i].Tokens})
+	}
+	return b
+}
+
+// span lists the completions lo to hi-1.
+func span(lo, hi int) []int {
+	rows := make([]int, 0, hi-lo)
+	for i := lo; i < hi; i++ {
+		rows = append(rows, i)
+	}
+	return rows
+}
+
+// microBatch is what one pass over the network computes.
+type microBatch struct {
+	rows []int // completions of the rollout
+	flat []int // completions before rows that are left out because their advantage is 0
+}
+
+// microBatches cuts completions lo to hi-1 into micro-batches of train_batch_size /
+// gradient_accumulation_steps completions, and these into [trainer.parts]. Unless all is true it
+// leaves out the completions that contribute no gradient; a micro-batch may then have no rows.
+func (t *trainer) microBatches(r *rollout, lo, hi int, all bool) (out []microBatch) {
+	size := t.cfg.Train.TrainBatchSize / t.cfg.Train.GradientAccumulationSteps
+	for ; lo < hi; lo += size {
+		rows, flat := span(lo, lo+size), []int(nil)
+		if !all {
+			rows, flat = t.withoutSkipped(r, rows)
+		}
+		next := len(out)
+		for _, part := range t.parts(r, rows, 1) {
+			out = append(out, microBatch{rows: part})
+		}
+		if len(flat) > 0 && len(rows) == 0 {
+			out = append(out, microBatch{})
+		}
+		if len(flat) > 0 {
+			out[next].flat = flat
+		}
+	}
+	return out
+}
+
+// withoutSkipped drops the completions that contribute no gradient: truncated ones if they are
+// masked, and, where updates skip them, those with advantage 0 (flat).
+func (t *trainer) withoutSkipped(r *rollout, rows []int) (kept, flat []int) {
+	for _, i := range rows {
+		switch {
+		case t.masked(r, i):
+		case t.skipsFlat && !r.informative(i, i+1):
+			flat = append(flat, i)
+		default:
+			kept = append(kept, i)
+		}
+	}
+	return kept, flat
+}
+
+// masked reports whether completion i is left out of the loss as truncated.
+func (t *trainer) masked(r *rollout, i int) bool {
+	return t.cfg.Algorithm.MaskTruncatedCompletions && !r.completions[i].Ended
+}
+
+// parts cuts the completions of a micro-batch into runs whose inputs have at most
+// train.micro_batch_tokens tokens: what all prompts of the rollout begin with once, the rest of
+// each prompt once, and the completions without their last tokens. It cuts between units of
+// completions of one prompt, such as the two of a pair; a unit that is longer by itself is a part
+// of its own. The cut depends on nothing but the configuration and the completions, so a run has
+// the same bits on a machine with less memory.
+func (t *trainer) parts(r *rollout, rows []int, unit int) (parts [][]int) {
+	if len(rows) == 0 {
+		return nil
+	}
+	if t.microTokens == 0 {
+		return [][]int{rows}
+	}
+	shared := model.SharedPrefix(r.prompts)
+	first, tokens := 0, 0
+	for at := 0; at < len(rows); at += unit {
+		group := rows[at] / r.groupSize
+		prompt, more := len(r.prompts[group])-shared, 0
+		for _, i := range rows[at : at+unit] {
+			more += len(r.completions[i].Tokens) - 1
+		}
+		whole := prompt + more
+		if at == first || rows[at-1]/r.groupSize != group {
+			more = whole
+		}
+		if at > first && shared+tokens+more > t.microTokens {
+			parts = append(parts, rows[first:at])
+			first, tokens, more = at, 0, whole
+		}
+		tokens += more
+	}
+	return append(parts, rows[first:])
 }
 
 // scorers compute log-probabilities and entropies of sampled tokens. A scorer that the
@@ -82,7 +188,7 @@ type scorers struct {
 	teacher         model.Scorer
 	policy          model.Scorer // the policy itself: for entropies before the update, and for pairs
 	old             model.Scorer // the policy itself: see [trainer.scoreOld]
-	half            model.Scorer // the policy at half the temperature: see [trainer.pairBatch]
+	half            model.Scorer // the policy at half the temperature: see [rollout.preferenceBatch]
 }
 
 func (t *trainer) openScorers() error {
@@ -110,7 +216,7 @@ func (t *trainer) openScorers() error {
 			return err
 		}
 	}
-	if t.device.gpu != nil && isDecoder(t.cfg.Model) && t.severalUpdates() {
+	if t.device.gpu != nil && isDecoder(t.cfg.Model) && t.severalUpdates() && !t.isDPO() {
 		if t.scorers.old, err = t.policy.NewScorer(temperature); err != nil {
 			return err
 		}
@@ -132,52 +238,61 @@ func (s *scorers) close() {
 }
 
 // scoreTokens fills in the log-probabilities of the reference model and the teacher, and the
-// policy's entropies. A scorer's matrix of all N completions is (N,T) and valid until the next
-// step.
-func (t *trainer) scoreTokens(r *rollout) error {
-	score := func(under string, s model.Scorer) (*model.TokenMatrix, error) {
-		if s == nil {
-			return new(model.TokenMatrix), nil
+// policy's entropies; for dpo only those of the pairs under the reference, which the pairs of a file
+// have already. A scorer's matrix of all N completions is (N,T) and valid until the next step.
+func (t *trainer) scoreTokens(r *rollout) (err error) {
+	if t.isDPO() {
+		if r.reference == nil && len(r.pairs) > 0 {
+			r.reference, err = t.logProbs(t.scorers.reference, r, []microBatch{{rows: r.pairs}},
+				"scoring the pairs under the reference model")
+		}
+		return err
+	}
+	score := func(under string, s model.Scorer) *model.TokenMatrix {
+		if s == nil || err != nil {
+			return new(model.TokenMatrix)
 		}
 		t.opts.Progress.Do("scoring the rollout under " + under)
-		return s.Score(r.batch(span(0, r.shape.B)))
+		var x *model.TokenMatrix
+		if x, err = s.Score(r.batch(span(0, r.shape.B))); err != nil {
+			return new(model.TokenMatrix)
+		}
+		return x
 	}
-	reference, err := score("the reference model", t.scorers.reference)
-	if err != nil {
-		return err
-	}
-	teacher, err := score("the teacher", t.scorers.teacher)
-	if err != nil {
-		return err
-	}
-	policy, err := score("the policy", t.scorers.policy)
-	if err != nil {
-		return err
-	}
-	r.reference, r.teacher, r.entropies = reference.LogProbs, teacher.LogProbs, policy.Entropy
-	return nil
+	r.reference = score("the reference model", t.scorers.reference).LogProbs
+	r.teacher = score("the teacher", t.scorers.teacher).LogProbs
+	r.entropies = score("the policy", t.scorers.policy).Entropy
+	return err
 }
 
 // scoreOld computes the old log-probabilities of a rollout again, in the micro-batches of the
 // learner, so that they have the learner's bits. On a GPU a decoder's sampler differs by rounding,
 // which in bf16 would move the importance ratios of unchanged weights away from 1.
-func (t *trainer) scoreOld(r *rollout) error {
-	r.scored = r.old()
-	micro := t.cfg.Train.TrainBatchSize / t.cfg.Train.GradientAccumulationSteps
-	for at := 0; at < r.shape.B; at += micro {
-		t.opts.Progress.Count("scoring the rollout under the policy", "completion", at, r.shape.B)
-		rows, _ := t.withoutSkipped(r, span(at, at+micro))
-		for _, rows := range t.parts(r, rows, 1) {
-			m, err := t.scorers.old.Score(r.batch(rows))
-			if err != nil {
-				return err
-			}
-			for k, i := range rows {
-				copy(r.scored[i*r.shape.T:][:len(r.completions[i].Tokens)], m.LogProbs[k*m.T:])
-			}
+func (t *trainer) scoreOld(r *rollout) (err error) {
+	parts := t.microBatches(r, 0, r.shape.B, false)
+	r.scored, err = t.logProbs(t.scorers.old, r, parts, "scoring the rollout under the policy")
+	return err
+}
+
+// logProbs returns the log-probabilities of the completions in parts as (N,T), one part at a time;
+// those of other completions are 0.
+func (t *trainer) logProbs(s model.Scorer, r *rollout, parts []microBatch, doing string) ([]float64, error) {
+	out := make([]float64, r.shape.Len())
+	for i, part := range parts {
+		t.opts.Progress.Count(doing, "micro-batch", i, len(parts))
+		if len(part.rows) == 0 {
+			continue
+		}
+		x, err := s.Score(r.batch(part.rows))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", doing, err)
+		}
+		for k, i := range part.rows {
+			n := len(r.completions[i].Tokens)
+			copy(out[i*r.shape.T:][:n], x.LogProbs[k*x.T:])
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // syncReference moves the reference policy towards the policy

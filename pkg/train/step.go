@@ -18,9 +18,8 @@ import (
 //	step       one train step, with its evaluation, its line of metrics and its checkpoint
 //	trainStep  rollout -> score -> advantages -> update -> metrics
 //
-// Each part is in the file of its name: rollout.go, score.go, advantage.go,
-// update.go and, for the critic, ppo.go; that of pairs in dpo.go. layout.go defines the layouts of their
-// slices, checks.go the invariants that are checked on the way.
+// Each part is in the file of its name: rollout.go, score.go, advantage.go and update.go; ppo.go has
+// the critic, dpo.go pairs. checks.go has the invariants that are checked on the way.
 
 // loop runs the remaining steps.
 func (t *trainer) loop() (*rundir.Result, error) {
@@ -127,12 +126,9 @@ func (t *trainer) step(step int) error {
 // trainStep samples a batch of completions and trains the policy on them. It
 // returns the rollout and its metrics.
 func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metrics, error) {
-	if t.isDPO() {
-		return t.trainOnPairs(step, lap)
-	}
 	m := rundir.Metrics{Step: step}
 
-	// Rollout: sample groups of completions, grade and reward each completion.
+	// Rollout: sample groups of completions, grade and reward each completion; or take pairs of a file.
 	r, err := t.rollout(step)
 	if err != nil {
 		return nil, m, err
@@ -148,9 +144,6 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 	if err := t.advantages(r, step); err != nil {
 		return nil, m, err
 	}
-	if err := t.checkAdvantages(r, step); err != nil {
-		return nil, m, err
-	}
 	r.addMetrics(&m, t.cfg.Reward.Functions)
 	m.Time.RewardS = r.rewardS + lap()
 
@@ -161,6 +154,9 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 	}
 	u.addMetrics(&m)
 	m.Updates = t.opt.T
+	if t.isDPO() {
+		t.addPreference(&m, r, u)
+	}
 	if t.cfg.Algorithm.UseAdaptiveEntropy {
 		coef := t.state.EntropyApply
 		m.EntropyCoef = &coef
@@ -178,6 +174,10 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 
 // addMetrics adds the rollout's metrics.
 func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
+	if r.problems == nil {
+		r.addPairMetrics(m)
+		return
+	}
 	var tally counter
 	for i, x := range r.completions {
 		tally.add(r.verdicts[i], x)

@@ -9,6 +9,14 @@ import (
 	"grpo/pkg/rl"
 )
 
+// This file is the optimizer updates of a step, for every algorithm:
+//
+//	update        passes over the rollout in train batches
+//	updateOnce    one train batch: its micro-batches, then AdamW
+//	policyLoss    the loss of a train batch of completions; that of pairs is in dpo.go
+//
+// The updates of the critic are in ppo.go.
+
 // updater has the buffers of the updates, reused from one micro-batch to the next.
 type updater struct {
 	res        rl.Result
@@ -31,27 +39,13 @@ type updateStats struct {
 	pairs         pairStats
 }
 
-// lossConfig returns the policy loss of the next update. Only here do options of the loss pass from
-// the configuration to pkg/rl.
-func (t *trainer) lossConfig() rl.LossConfig {
-	a := t.cfg.Algorithm
-	c := rl.LossConfig{
-		Loss: a.BaseLoss(), Level: a.ImportanceSamplingLevel,
-		Aggregation: a.LengthNormalization, NormalizeConstant: a.NormalizeConstant,
-		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip,
-		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
-		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos,
-		VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
-		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.EntropyOverAll(),
-		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
-	}
-	if a.Beta != 0 && a.KLIn == "loss" {
-		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, a.KLEstimator, a.UseBiasCorrectionKL
-	}
-	if a.UseAdaptiveEntropy {
-		c.EntropyCoef = t.state.EntropyApply
-	}
-	return c
+// trainBatch is what one optimizer update learns from. Its loss divides by the totals of the train
+// batch, so the gradients of its micro-batches sum to exactly its gradient.
+type trainBatch struct {
+	parts []microBatch
+	// loss returns a part's share of the loss and writes its gradient into x, the policy's (B,T). It
+	// is called once for each part, in their order.
+	loss func(part microBatch, x *model.TokenMatrix) (float64, error)
 }
 
 // onPolicy reports whether the policy is still the one that sampled: one pass over one train batch
@@ -65,23 +59,23 @@ func (t *trainer) severalUpdates() bool {
 	return t.cfg.Train.EpochsPerRolloutBatch > 1 || t.cfg.Train.TrainBatchSize < t.cfg.Rollout.RolloutBatchSize
 }
 
-// update makes the optimizer updates of one step. It stops at the first loss or gradient that is
-// not finite.
-//
-// A rollout is cut into train batches of whole completions in their order, and a train batch into
-// micro-batches (see [trainer.parts], too). The loss divides by the totals of the train batch, so the gradients of its
-// micro-batches sum to exactly its gradient. All passes use the log-probabilities of sampling as
-// old ones, or those of [trainer.scoreOld].
+// update makes the optimizer updates of one step: passes over the rollout, which is cut into train
+// batches of whole completions in their order. It stops at the first loss or gradient that is not
+// finite. All passes use the log-probabilities of sampling as old ones, or those of
+// [trainer.scoreOld]. A train batch of dpo without a pair makes no update.
 func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 	c := t.cfg.Train
 	s := &updateStats{step: step}
 	if t.scorers.old != nil && r.current {
 		if err := t.scoreOld(r); err != nil {
-			return nil, fmt.Errorf("score the rollout: %w", err)
+			return nil, err
 		}
 	}
+	number := float64(step-1) * float64(t.cfg.UpdatesPerStep()) // of the update, in the learning rate's schedule
 	for epoch := range c.EpochsPerRolloutBatch {
 		for lo := 0; lo < len(r.completions); lo += c.TrainBatchSize {
+			s.rate = t.rate(c.LearningRate, number)
+			number++
 			if err := t.updateOnce(r, lo, epoch == 0, s); err != nil {
 				return nil, err
 			}
@@ -93,81 +87,51 @@ func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 			return nil, err
 		}
 	}
-	return s, t.endUpdates(s)
-}
-
-// endUpdates checks the weights after the updates of a step, and gives them to the sampler.
-func (t *trainer) endUpdates(s *updateStats) error {
 	if name, ok := t.params.Finite(); !ok {
-		return &divergence{fmt.Sprintf("%s has a value that is not finite", name)}
+		return nil, &divergence{fmt.Sprintf("%s has a value that is not finite", name)}
 	}
 	t.passed(1 + 2*s.updates) // weights; loss and gradient norm of each update
 	t.sampler.Refresh()
-	return nil
+	return s, nil
 }
 
-// updateOnce makes one optimizer update from the train batch that starts at
-// completion lo.
+// updateOnce makes one optimizer update from the train batch that starts at completion lo.
 func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats) error {
-	c := t.cfg.Train
-	policyMask, totals, err := t.totals(r, lo)
-	if err != nil {
-		return err
+	batchOf := t.policyLoss
+	if t.isDPO() {
+		batchOf = t.pairLoss
+		if len(r.pairs.within(lo, lo+t.cfg.Train.TrainBatchSize)) == 0 {
+			return nil
+		}
 	}
-	cfg := t.lossConfig()
+	b, err := batchOf(r, lo, s)
+	if err != nil {
+		return fmt.Errorf("update: %w", err)
+	}
 	t.learner.ZeroGrads()
-	micro := c.TrainBatchSize / c.GradientAccumulationSteps
-	objective := func(rows []int) model.Objective {
-		return func(x *model.TokenMatrix) (float64, error) {
-			b := t.lossBatch(r, rows, x, cfg)
-			b.Totals = totals
-			if policyMask != nil {
-				b.PolicyMask = take(r, policyMask, rows, x.T, nil)
-			}
+	var loss float64
+	for i, part := range b.parts {
+		t.opts.Progress.Count("update", "micro-batch", i, len(b.parts))
+		if firstPass && r.current {
+			s.addSkipped(r, part.flat)
+		}
+		if len(part.rows) == 0 {
+			continue
+		}
+		share, err := t.learner.Accumulate(r.batch(part.rows), func(x *model.TokenMatrix) (float64, error) {
 			if firstPass {
-				if err := t.checkMask(r, rows, x); err != nil {
+				if err := t.checkMask(r, part.rows, x); err != nil {
 					return 0, err
 				}
-				s.compare(x, t.updater.old, r.current)
+				t.compare(r, part.rows, x, s)
 			}
-			res := &t.updater.res
-			if err := rl.LossInto(cfg, b, res); err != nil {
-				return 0, err
-			}
-			copy(x.DLogProbs, res.Grad)
-			copy(x.DEntropy, res.GradEntropy)
-			s.policy.Add(res.Stats)
-			return res.Loss, nil
+			return b.loss(part, x)
+		})
+		if err != nil {
+			return fmt.Errorf("update: %w", err)
 		}
+		loss += share
 	}
-	done, of := 0, 0
-	for at := lo; at < lo+c.TrainBatchSize; at += micro {
-		rows, _ := t.withoutSkipped(r, span(at, at+micro))
-		of += len(t.parts(r, rows, 1))
-	}
-	var loss float64
-	for at := lo; at < lo+c.TrainBatchSize; at += micro {
-		rows, flat := t.withoutSkipped(r, span(at, at+micro))
-		if firstPass && r.current {
-			s.addSkipped(r, flat)
-		}
-		for _, rows := range t.parts(r, rows, 1) {
-			t.opts.Progress.Count("update", "micro-batch", done, of)
-			done++
-			part, err := t.learner.Accumulate(r.batch(rows), objective(rows))
-			if err != nil {
-				return fmt.Errorf("update: %w", err)
-			}
-			loss += part
-		}
-	}
-	s.rate = t.rate(c.LearningRate, float64(t.opt.T))
-	return t.applyUpdate(loss, s)
-}
-
-// applyUpdate makes the optimizer's step with the learner's gradient and counts the update. A loss or
-// a gradient norm that is not finite is a [divergence].
-func (t *trainer) applyUpdate(loss float64, s *updateStats) error {
 	norm, err := t.opt.Step(t.params, t.learner.Grads(), s.rate, t.cfg.Train.MaxGradNorm)
 	if err != nil {
 		return fmt.Errorf("update: %w", err)
@@ -186,18 +150,46 @@ func (t *trainer) applyUpdate(loss float64, s *updateStats) error {
 	return nil
 }
 
+// policyLoss is the loss of the completions from lo on.
+func (t *trainer) policyLoss(r *rollout, lo int, s *updateStats) (trainBatch, error) {
+	cfg := t.cfg.Algorithm.Loss()
+	if t.cfg.Algorithm.UseAdaptiveEntropy {
+		cfg.EntropyCoef = t.state.EntropyApply
+	}
+	policyMask, totals, err := t.totals(r, lo)
+	if err != nil {
+		return trainBatch{}, err
+	}
+	loss := func(part microBatch, x *model.TokenMatrix) (float64, error) {
+		b := t.lossBatch(r, part.rows, x, cfg)
+		b.Totals = totals
+		if policyMask != nil {
+			b.PolicyMask = take(r, policyMask, part.rows, x.T, nil)
+		}
+		res := &t.updater.res
+		if err := rl.LossInto(cfg, b, res); err != nil {
+			return 0, err
+		}
+		copy(x.DLogProbs, res.Grad)
+		copy(x.DEntropy, res.GradEntropy)
+		s.policy.Add(res.Stats)
+		return res.Loss, nil
+	}
+	return trainBatch{t.microBatches(r, lo, lo+t.cfg.Train.TrainBatchSize, false), loss}, nil
+}
+
 // lossBatch lays out a micro-batch for the loss, except its totals and its mask of high-entropy
 // tokens.
 func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl.LossConfig) rl.Batch {
 	u := &t.updater
 	b := rl.Batch{Shape: rl.Shape{B: x.B, T: x.T}, LogProbs: x.LogProbs, Entropies: x.Entropy, Mask: x.Mask}
-	u.old = r.oldLogProbs(rows, x.T, u.old)
 	switch {
 	case t.onPolicy(r):
 	case r.scored != nil:
 		u.scored = take(r, r.scored, rows, x.T, u.scored)
 		b.OldLogProbs = u.scored
 	default:
+		u.old = r.oldLogProbs(rows, x.T, u.old)
 		b.OldLogProbs = u.old
 	}
 	if cfg.Beta != 0 {
@@ -218,18 +210,23 @@ func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl
 
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// compare sums the entropies and, if the two are the same policy, finds the largest difference
-// between the log-probabilities of sampler, (B,T), and learner.
-func (s *updateStats) compare(x *model.TokenMatrix, old []float64, same bool) {
+// compare sums the entropies of a micro-batch of the first pass. Before the first update it finds the
+// largest difference between the log-probabilities of sampler and learner, if these are the same
+// policy at the same temperature.
+func (t *trainer) compare(r *rollout, rows []int, x *model.TokenMatrix, s *updateStats) {
+	same := s.updates == 0 && r.current && t.temperature() == t.cfg.Rollout.SamplingTemperature
+	if same {
+		t.updater.old = r.oldLogProbs(rows, x.T, t.updater.old)
+	}
 	for i, in := range x.Mask {
 		if !in {
 			continue
 		}
-		if s.updates == 0 && same {
+		if same {
 			if s.maxDiff == nil {
 				s.maxDiff = new(float64)
 			}
-			*s.maxDiff = math.Max(*s.maxDiff, math.Abs(old[i]-x.LogProbs[i]))
+			*s.maxDiff = math.Max(*s.maxDiff, math.Abs(t.updater.old[i]-x.LogProbs[i]))
 		}
 		s.entropy += x.Entropy[i]
 		s.entropyTokens++
@@ -273,26 +270,6 @@ func (t *trainer) totals(r *rollout, lo int) (policyMask []bool, totals rl.Total
 	return policyMask, rl.Count(shape, mask, top), nil
 }
 
-// masked reports whether completion i is left out of the loss as truncated.
-func (t *trainer) masked(r *rollout, i int) bool {
-	return t.cfg.Algorithm.MaskTruncatedCompletions && !r.completions[i].Ended
-}
-
-// withoutSkipped drops the completions that contribute no gradient: truncated ones if they are
-// masked, and, where updates skip them, those with advantage 0 (flat).
-func (t *trainer) withoutSkipped(r *rollout, rows []int) (kept, flat []int) {
-	for _, i := range rows {
-		switch {
-		case t.masked(r, i):
-		case t.skipsFlat && !r.informative(i, i+1):
-			flat = append(flat, i)
-		default:
-			kept = append(kept, i)
-		}
-	}
-	return kept, flat
-}
-
 // adaptEntropy moves the coefficient of the entropy bonus towards its target
 // (algorithm.use_adaptive_entropy), unless the step had no entropy.
 func (t *trainer) adaptEntropy(entropy float64) {
@@ -302,4 +279,37 @@ func (t *trainer) adaptEntropy(entropy float64) {
 	}
 	t.state.EntropyCoef, t.state.EntropyApply = rl.AdaptEntropyCoef(t.state.EntropyCoef, entropy,
 		a.EntropyTarget, a.EntropyCoefDelta, a.EntropyCoefMin, a.EntropyCoefMax)
+}
+
+// scheduledRate returns the learning rate of an update, with the highest rate base:
+//
+//	update < warmup   base · update/warmup
+//	constant          base
+//	linear            base · (total - update)/(total - warmup)
+//	cosine            base · (1 + cos(π (update - warmup)/(total - warmup)))/2
+//
+// Updates are counted from 0 over the run, which has total of them. The formulas
+// are those of get_constant_schedule_with_warmup, get_linear_schedule_with_warmup
+// and get_cosine_schedule_with_warmup (num_cycles 0.5) in transformers'
+// optimization.py. So the first update of a warm-up has rate 0, update number
+// warmup the rate base, and only an update after the last would have rate 0.
+func scheduledRate(scheduler string, base, update, warmup, total float64) float64 {
+	if update < warmup {
+		return base * (update / warmup)
+	}
+	switch scheduler {
+	case "linear":
+		return base * max(0, (total-update)/(total-warmup))
+	case "cosine":
+		return base * (0.5 * (1 + math.Cos(math.Pi*min(1, (update-warmup)/(total-warmup)))))
+	}
+	return base
+}
+
+// rate returns the learning rate of an update of the run, counted from 0, under
+// the configured schedule. It depends on nothing but the number of the update, so a
+// continued run has the rates of an uninterrupted one.
+func (t *trainer) rate(base, update float64) float64 {
+	c := t.cfg.Train
+	return scheduledRate(c.LRScheduler, base, update, float64(c.WarmupSteps), t.cfg.Updates())
 }
