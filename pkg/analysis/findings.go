@@ -167,14 +167,15 @@ func (a *Analysis) armFinding(kind Kind, arm int, m *Metric) Finding {
 	return Finding{Kind: kind, Arms: []int{arm}, Metric: m.Name, Numbers: &numbers}
 }
 
-func (c *Comparison) summary() *Summary {
+// Summary is the difference as a summary over the seeds.
+func (c *Comparison) Summary() *Summary {
 	return &Summary{Values: c.Diffs, N: c.N, Mean: c.Mean, SD: c.SD, Lo: c.Lo, Hi: c.Hi}
 }
 
 // pairFinding is what a comparison of two arms shows.
 func (a *Analysis) pairFinding(c *Comparison) Finding {
 	f := Finding{
-		Kind: NotSeparable, Arms: []int{c.ArmA, c.ArmB}, Metric: c.Metric, Numbers: c.summary(),
+		Kind: NotSeparable, Arms: []int{c.ArmA, c.ArmB}, Metric: c.Metric, Numbers: c.Summary(),
 	}
 	switch {
 	case c.Metric != FinalMetric.Name:
@@ -253,7 +254,7 @@ func (a *Analysis) finals() []Comparison {
 func (a *Analysis) interactionFinding(c *Comparison) Finding {
 	g := gridOf(&a.Sweep.Manifest)
 	x, y := g.Factors[0], g.Factors[1]
-	f := Finding{Kind: NoInteraction, Metric: c.Metric, Keys: []string{x.Label, y.Label}, Numbers: c.summary()}
+	f := Finding{Kind: NoInteraction, Metric: c.Metric, Keys: []string{x.Label, y.Label}, Numbers: c.Summary()}
 	var effects [2]stats.Estimate
 	for j := range effects {
 		diffs := a.effect(g, j)

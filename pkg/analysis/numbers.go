@@ -104,13 +104,13 @@ func (n NumberFormat) Interval(lo, hi float64) string {
 	return " [" + n.Bare(lo) + ", " + n.Bare(hi) + "]"
 }
 
-// Difference is "4.1 points [1.2, 7.0]", or "-10.0 tokens [-10.6, -9.4]".
-func (n NumberFormat) Difference(mean, lo, hi float64) string {
+// Difference is a summary of differences: "4.1 points [1.2, 7.0]", or "-10.0 tokens [-10.6, -9.4]".
+func (n NumberFormat) Difference(d *Summary) string {
 	unit := n.unit
 	if n.percent {
 		unit = " points"
 	}
-	return n.Bare(mean) + unit + n.Interval(lo, hi)
+	return n.Bare(d.Mean) + unit + n.Interval(d.Lo, d.Hi)
 }
 
 // Reward is "93.3% [91.2, 95.4]".

@@ -127,7 +127,7 @@ func checkDifferences(t *rapid.T, a *Report) {
 // checkSentence holds the sentences to a comparison of results.json.
 func checkSentence(t *rapid.T, a *Report, c analysis.Comparison, alone bool) {
 	points := analysis.FormatOf(analysis.FinalMetric, 0)
-	difference := points.Difference(c.Mean, c.Lo, c.Hi)
+	difference := points.Difference(c.Summary())
 	x, y := quote(c.A), quote(c.B)
 	begins, inHeadline := x+" and "+y, "not separable"
 	switch {
@@ -163,7 +163,7 @@ func checkSigns(t *rapid.T, a *Report) {
 		if c.Kind == analysis.KindPair {
 			n = a.metricNumbers(c)
 		}
-		shown[n.Difference(c.Mean, c.Lo, c.Hi)] = true
+		shown[n.Difference(c.Summary())] = true
 	}
 	for _, match := range signedDifference.FindAllStringSubmatch(a.Verdict.text(), -1) {
 		if !shown[match[1]] {

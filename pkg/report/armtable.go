@@ -241,7 +241,7 @@ func (a *Report) comparisonsTable(final bool) Table {
 			}
 		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{
-			{Text: x + " − " + y, Sort: fmt.Sprint(i)}, {Text: a.metricLabel(c.Metric)},
+			{Text: x + " − " + y, Sort: fmt.Sprint(i)}, {Text: metricLabel(c.Metric)},
 			{Text: n.Bare(c.Mean) + n.Interval(c.Lo, c.Hi)}, {Text: strings.Join(each, ", ")}, {Text: fmt.Sprint(c.N)},
 			{Text: analysis.PValue(c.P), Sort: exact(c.P)}, {Text: analysis.PValue(c.PHolm), Sort: exact(c.PHolm)},
 			{Text: map[bool]string{true: "yes", false: "no"}[c.Separable]}, {Text: c.Needed(), Sort: fmt.Sprint(c.SeedsNeeded)},

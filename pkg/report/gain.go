@@ -9,34 +9,6 @@ import (
 	"grpo/pkg/stats"
 )
 
-// gainSources is a gain with its parts: "rose by 60.2 points [...], of which 12.0 points
-// [...] by format (formatted 70.1%, then 98.2%) and ... by answers (right among these
-// 20.0%, then 85.1%)".
-func (a *Report) gainSources(f *analysis.Finding) string {
-	s := a.arm(f) + " rose by " + points(f)
-	if f.Metric == analysis.GreedyMetric.Name {
-		s = "greedy decoding rose by " + points(f)
-	}
-	if len(f.Parts) == 0 || f.Parts[0].Kind == analysis.GainSources {
-		s += ", which can't be split into format and answers: no completion was formatted before training"
-	}
-	g := a.Arms[f.Arms[0]].GainIn(f.Metric)
-	for i := range f.Parts {
-		p := &f.Parts[i]
-		switch p.Kind {
-		case analysis.GainByFormat:
-			s += fmt.Sprintf(", %s (formatted %s, then %s)",
-				a.sentence(p), analysis.Percent(g.Formatted[0]), analysis.Percent(g.Formatted[1]))
-		case analysis.GainByAnswers:
-			s += fmt.Sprintf(" and %s (right among the formatted %s, then %s)",
-				a.sentence(p), analysis.Percent(g.Right[0]), analysis.Percent(g.Right[1]))
-		default:
-			s += "; " + a.sentence(p)
-		}
-	}
-	return s
-}
-
 // gainsTable has the gain of each arm over its base level, with its parts.
 func (a *Report) gainsTable() Table {
 	t := Table{Label: "Gain over the base level", Columns: []Column{

@@ -82,7 +82,7 @@ func (a *Report) otherLines() []string {
 func (a *Report) text(c *analysis.Comparison) string {
 	f := a.FindingOf(c)
 	if f.Kind == analysis.Difference {
-		return a.metricLabel(c.Metric) + ": " + a.sentence(&f)
+		return metricLabel(c.Metric) + ": " + a.sentence(&f)
 	}
 	return capital(a.sentence(&f))
 }

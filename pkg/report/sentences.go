@@ -1,216 +1,315 @@
 package report
 
 import (
+	_ "embed"
 	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"text/template"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
+	"grpo/pkg/stats"
+	"grpo/pkg/sweepdir"
 )
 
-// sentence is a finding in words, without its full stop. Every sentence of a verdict
-// is made here; package analysis decides which there are.
-func (a *Report) sentence(f *analysis.Finding) string {
-	values := strings.Join(f.Values, ", ")
-	switch f.Kind {
-	// The headline.
-	case analysis.NoResults:
-		return fmt.Sprintf("No results yet (0 of %s finished)", textutil.Count(f.Of, "run"))
-	case analysis.Unfinished:
-		return fmt.Sprintf("So far, with %d of %s: ", f.Count, textutil.Count(f.Of, "run"))
-	case analysis.NotComparable:
-		return "The arms were evaluated with different settings and are not comparable. As measured: "
-	case analysis.OtherContents:
-		return "Runs were made with different contents of " + values + " and are not comparable. As measured: "
-	case analysis.OnlyArm:
-		return fmt.Sprintf("%s ends at %s; there is nothing to compare it with", a.arm(f), rewardOf(f))
-	case analysis.AllDiverged:
-		what := "arm"
-		if len(f.Keys) > 0 {
-			what = "learning rate"
+// Every sentence of a verdict is a template of sentences.tmpl, named by the kind of its finding; package
+// analysis decides which findings there are.
+
+//go:embed templates/sentences.tmpl
+var sentencesText string
+
+// folded is the text of a file of templates in which a line break with its indentation is one space.
+func folded(text string) string { return regexp.MustCompile(`\n +`).ReplaceAllString(text, " ") }
+
+var sentences = template.Must(template.New("").Funcs(wordFuncs).Parse(folded(sentencesText)))
+
+// wordFuncs are the functions of the templates of sentences and of methods.
+var wordFuncs = template.FuncMap{
+	"count": textutil.Count, "number": textutil.Number, "join": strings.Join, "listed": listed,
+	"decimals": analysis.Decimals, "percent": analysis.Percent, "pvalue": analysis.PValue,
+	"seedList": analysis.SeedsText, "stepRange": analysis.StepRange,
+	"alpha":    func() float64 { return stats.Alpha },
+	"add":      func(x, y int) int { return x + y },
+	"div":      func(x, y int) int { return x / max(1, y) },
+	"baseName": func(s string) string { return path.Base(filepath.ToSlash(s)) },
+	"noDot":    func(s string) string { return strings.TrimSuffix(s, ".") },
+	"plus":     func(list []string, more string) []string { return append(list, more) },
+	// points is "4.1 points [1.2, 7.0]" of a summary of differences, reward "93.3% [91.2, 95.4]".
+	"points":      analysis.FormatOf(analysis.FinalMetric, 0).Difference,
+	"reward":      func(s *analysis.Summary) string { return analysis.Reward(*s) },
+	"seeds":       func(s *analysis.Summary) string { return textutil.Count(s.N, "seed") },
+	"metricLabel": metricLabel,
+	// ends is the range of the values: "2.0% to 3.1%".
+	"ends": func(s *analysis.Summary) string {
+		lo, hi := analysis.Percent(slices.Min(s.Values)), analysis.Percent(slices.Max(s.Values))
+		return strings.Join(slices.Compact([]string{lo, hi}), " to ")
+	},
+	// most are at most n of a list, and how many there are beyond these.
+	"most": func(n int, list []string) []string {
+		if len(list) > n {
+			list = append(list[:n:n], fmt.Sprintf("and %d more", len(list)-n))
 		}
-		return fmt.Sprintf("every %s diverged in at least one seed, so none is proposed", what)
-	case analysis.NoneCompared:
-		return "no two arms can be compared yet"
-	case analysis.Ranking:
-		return a.ranking(f)
-	case analysis.BestRate:
-		return a.bestRate(f)
-	case analysis.Interaction, analysis.Reversal, analysis.NoInteraction:
-		return a.interaction(f)
-
-	// Pairs.
-	case analysis.Beats:
-		return fmt.Sprintf("%s beats %s by %s, %s", a.arm(f), a.other(f), points(f), seeds(f))
-	case analysis.BeatenBy:
-		return fmt.Sprintf("%s is beaten by %s (difference %s), %s", a.arm(f), a.other(f), points(f), seeds(f))
-	case analysis.NotSeparable, analysis.NotCompared:
-		c := a.Find(f.Metric, f.Arms[0], f.Arms[1])
-		return fmt.Sprintf("%s and %s %s", a.arm(f), a.other(f), notSeparable(c))
-	case analysis.Identical:
-		return fmt.Sprintf("%s and %s are the same experiment: their runs are identical to the bit (%s)",
-			a.arm(f), a.other(f), seeds(f))
-	case analysis.Difference:
-		return a.difference(f)
-	case analysis.SeedsToAdd:
-		return fmt.Sprintf("more seeds: --seeds %s trains %d seeds in all; finished runs are used again", values, f.Count)
-
-	// Lines on the arms.
-	case analysis.RateBest, analysis.RateSlow, analysis.RateCollapsed, analysis.RateWorse, analysis.RateTied,
-		analysis.RateUncompared:
-		return a.rate(f)
-	case analysis.StillRising:
-		return fmt.Sprintf("still rising (%s over the last quarter)", points(f))
-	case analysis.BestAtLargest:
-		return "the highest mean is at the largest rate with a result (" + a.shownRate(f) + "): a larger one may be better"
-	case analysis.BestAtSmallest:
-		return "the highest mean is at the smallest rate with a result (" + a.shownRate(f) + "): a smaller one may be better"
-	case analysis.TunedBest:
-		return a.tunedBest(f)
-	case analysis.Diverged:
-		return fmt.Sprintf("%s diverged in %s; the last evaluation counts as its final reward: %s",
-			a.arm(f), a.divergence(f.Arms[0]), analysis.Reward(*f.Numbers))
-	case analysis.AtCeiling:
-		return "All arms are at the ceiling of the measure (98% or more): this task can't separate them"
-	case analysis.AtFloor:
-		return "All arms are at the floor of the measure (2% or less): this task can't separate them"
-	case analysis.FormatHacked:
-		return a.formatHacked(f)
-	case analysis.ControlFell:
-		return fmt.Sprintf("%s: collapsed as expected (%s)", a.control(f), a.ending(f.Arms[0]))
-	case analysis.ControlGained:
-		return fmt.Sprintf("%s: did not collapse but gained %s over the base level, which its reward can't "+
-			"explain; look for a leak, or for a format that the base level lacked", a.control(f), points(f))
-	case analysis.ControlStayed:
-		return fmt.Sprintf("%s: did not learn and did not collapse (%s; base level %s)",
-			a.control(f), a.ending(f.Arms[0]), a.percent(f, analysis.InitialMetric))
-	case analysis.GainSources:
-		return a.gainSources(f)
-	case analysis.GainByFormat:
-		return points(f) + " by format"
-	case analysis.GainByAnswers:
-		return points(f) + " by answers"
-	case analysis.Bimodal:
-		return a.bimodal(f)
-	case analysis.ClipHolds:
-		return a.clipHolds(f)
-	case analysis.ShortCompletion:
-		return a.shortCompletions(f)
-	case analysis.ShortReversed:
-		return a.shortReversed(f)
-	case analysis.Trend:
-		return a.trend(f)
-	}
-	return a.caveat(f)
+		return list
+	},
+	"verb": func(n int, singular, plural string) string {
+		if n == 1 {
+			return singular
+		}
+		return plural
+	},
 }
 
-// caveat is a finding on the conditions of a sweep, or on its missing runs.
-func (a *Report) caveat(f *analysis.Finding) string {
-	values := strings.Join(f.Values, ", ")
-	switch f.Kind {
-	case analysis.RewardMeasure:
-		on := "the validation problems"
-		if f.Of > 0 {
-			on = fmt.Sprintf("%d validation problems", f.Of)
-		}
-		return "Rewards are the share of " + on + " answered right by sampling; points are percentage points of it"
-	case analysis.Intervals:
-		return fmt.Sprintf("In brackets: 95%% intervals by Student's t over the seeds, for differences over pairs of "+
-			"runs with the same seed. They cover what the seed changes (%s), not other base models and not other "+
-			"validation problems", listed(f.Values))
-	case analysis.AdjustedPlanned, analysis.AdjustedAll:
-		over := fmt.Sprintf("over the %d comparisons", f.Count)
-		if f.Kind == analysis.AdjustedAll {
-			over = fmt.Sprintf("over all %d pairs of arms, because the results chose the arm that the others "+
-				"are compared with", f.Count)
-		}
-		return "A difference counts as separable when its p value, adjusted (Holm) " + over +
-			", is at most 0.05; the brackets are not adjusted"
-	case analysis.FewSeeds:
-		if f.Count == 1 {
-			return "One seed shows what happened once: no difference can be distinguished from chance"
-		}
-		return fmt.Sprintf("With %d seeds only large differences can be distinguished from chance", f.Count)
-	case analysis.ChosenOnValidation:
-		s := "The best arm and the best step were chosen on the validation problems"
-		if a.hasTest() {
-			s += "; the test problems were evaluated once, after training, and chose nothing"
-		}
-		return s
-	case analysis.HeldFixed:
-		var fixed []string
-		for i, key := range f.Keys {
-			fixed = append(fixed, key+"="+f.Values[i])
-		}
-		return "Held fixed: " + strings.Join(fixed, ", ") + ". With other values the answer may differ"
-	case analysis.EvaluationsDiffer:
-		return "The arms were evaluated with different settings (" + strings.Join(f.Values, "; ") + "), so their " +
-			"rewards are not comparable. Train them again with this version, which evaluates all arms in the same way"
-	case analysis.EntropyDiffers:
-		return "Entropy is that of each arm's own sampling temperature (" + values +
-			") and is not comparable between arms"
-	case analysis.TunedArms:
-		axis := a.TunedOver()
-		var shown []string
-		for _, value := range f.Values {
-			shown = append(shown, axis.Shown(value))
-		}
-		s := fmt.Sprintf("Each arm is compared at its own best %s of %s, chosen by the final validation reward that "+
-			"is compared: the rewards flatter, every arm's alike", axis.Label, listed(shown))
-		if a.hasTest() {
-			s += ". The test rewards chose nothing"
-		}
-		return s
-	case analysis.Confounded:
-		return "The arms differ in more than one key (" + strings.Join(f.Keys, ", ") +
-			"): a difference belongs to all of them together"
-	case analysis.SomeConfounded:
-		return "Some arms differ in more than one key (" + a.confounded(f.Parts) +
-			"): a difference between them belongs to all of these together"
-	case analysis.SharedRate:
-		at := "one learning rate"
-		if values != "" {
-			at = "learning rate " + values
-		}
-		return "All arms ran at " + at + ". A rate tuned for one arm favors that arm; with a tuned rate for each " +
-			"arm the order may change"
-	case analysis.MixedArms:
-		var arms []string
-		for i := range f.Parts {
-			arms = append(arms, a.arm(&f.Parts[i])+": "+strings.Join(f.Parts[i].Keys, ", "))
-		}
-		return "Runs of one arm differ in more than their seeds (" + strings.Join(arms, "; ") +
-			"): their mean and interval are of unlike runs"
-	case analysis.ArmsStopped:
-		var arms []string
-		for i := range f.Parts {
-			p := &f.Parts[i]
-			arms = append(arms, fmt.Sprintf("%s after step %d, at %s", a.arm(p), p.Steps[0], p.Values[0]))
-		}
-		return "Stopped by --halving, because other arms had a higher validation reward then: " +
-			strings.Join(arms, "; ") + ". They have no final reward and are not compared; a slow starter may have " +
-			"caught up. Holm's adjustment still counts them. The same command without --halving trains them " +
-			"to the end"
-	case analysis.SeedsAdded:
-		verb := "were"
-		if len(f.Seeds) == 1 {
-			verb = "was"
-		}
-		return fmt.Sprintf("%s %s added later, when %d of the %d runs with the other seeds had finished: intervals "+
-			"and p values assume that the number of seeds was decided before", analysis.SeedsText(f.Seeds), verb, f.Count, f.Of)
-	case analysis.Note:
-		return values
-	case analysis.RunsMissing:
-		verb := "have"
-		if f.Count == 1 {
-			verb = "has"
-		}
-		return fmt.Sprintf("%d of %s %s no result; comparisons use the seeds that both arms have",
-			f.Count, textutil.Count(f.Of, "run"), verb)
-	case analysis.RunMissing:
-		return fmt.Sprintf("%s, seed %d: %s", a.arm(f), f.Seeds[0], missingState(f))
-	case analysis.MoreMissing:
-		return fmt.Sprintf("and %s more", textutil.Count(f.Count, "run"))
+// sentence is a finding in words, without its full stop.
+func (a *Report) sentence(f *analysis.Finding) string { return words{a, f}.Execute(string(f.Kind)) }
+
+// words is what the template of a finding is executed with.
+type words struct {
+	*Report
+	*analysis.Finding
+}
+
+// Execute is the named template on the finding. A finding without a template is a bug that tests find.
+func (w words) Execute(name string) string {
+	var b strings.Builder
+	if err := sentences.ExecuteTemplate(&b, name, w); err != nil {
+		panic(fmt.Sprintf("report: the sentence of a finding of kind %s: %v", w.Kind, err))
 	}
-	panic("report: no sentence for a finding of kind " + string(f.Kind))
+	return b.String()
+}
+
+func (w words) Sentence() string { return w.Execute(string(w.Kind)) }
+
+// Each is the named template on each of several findings.
+func (w words) Each(name string, of []words) []string {
+	out := make([]string, len(of))
+	for i := range of {
+		out[i] = of[i].Execute(name)
+	}
+	return out
+}
+
+// Parts are the parts of the finding.
+func (w words) Parts() []words {
+	out := make([]words, len(w.Finding.Parts))
+	for i := range out {
+		out[i] = words{w.Report, &w.Finding.Parts[i]}
+	}
+	return out
+}
+
+// Others are the finding about each of its arms but the first.
+func (w words) Others() []words {
+	var out []words
+	for _, arm := range w.Arms[1:] {
+		f := *w.Finding
+		f.Arms = []int{arm}
+		out = append(out, words{w.Report, &f})
+	}
+	return out
+}
+
+// Arm is the label of the finding's first arm, Other that of the second, Name that of the i-th without its
+// point, in quotes.
+func (w words) Arm() string       { return w.label(w.Arms[0]) }
+func (w words) Other() string     { return w.label(w.Arms[1]) }
+func (w words) Name(i int) string { return quote(w.Report.Arms[w.Arms[i]].Name()) }
+
+// Result is the first arm, and Summary a metric of it.
+func (w words) Result() *analysis.ArmResult { return &w.Report.Arms[w.Arms[0]] }
+
+func (w words) Summary(metric string) *analysis.Summary {
+	s := w.Result().Of(analysis.MetricOf(metric))
+	return &s
+}
+
+// Value is the mean of a metric of the first arm with its unit, Share with two decimals instead.
+func (w words) Value(metric string) string {
+	return analysis.FormatOf(analysis.MetricOf(metric), 0).Value(w.Summary(metric).Mean)
+}
+
+func (w words) Share(metric string) string { return analysis.Decimals(w.Summary(metric).Mean, 2) }
+
+// Format is how the metric of the finding is printed.
+func (w words) Format() analysis.NumberFormat {
+	return analysis.FormatOf(analysis.MetricOf(w.Metric), 0)
+}
+
+// IsBest reports whether the finding is about the best arm.
+func (w words) IsBest() bool { return w.Arms[0] == w.Best }
+
+// Control is the label of an arm, and that it is a control if the label does not have the word.
+func (w words) Control() string {
+	r := w.Result()
+	if !r.Arm.Control || strings.Contains(strings.ToLower(r.Name()), "control") {
+		return w.Name(0)
+	}
+	return "control " + w.Name(0)
+}
+
+// HasTest reports whether test problems were evaluated.
+func (w words) HasTest() bool {
+	return slices.ContainsFunc(w.Report.Arms, func(r analysis.ArmResult) bool { return r.Of(analysis.TestMetric).N > 0 })
+}
+
+// IsSplit reports whether a gain has its parts by format and by answers.
+func (w words) IsSplit() bool {
+	parts := w.Finding.Parts
+	return len(parts) > 0 && parts[0].Kind == analysis.GainByFormat
+}
+
+// Comparison is the comparison of the two arms, or the interaction.
+func (w words) Comparison() *analysis.Comparison {
+	if w.Kind != analysis.NoInteraction {
+		return w.Find(w.Metric, w.Arms[0], w.Arms[1])
+	}
+	i := slices.IndexFunc(w.Comparisons, func(c analysis.Comparison) bool { return c.Kind == analysis.KindInteraction })
+	return &w.Comparisons[i]
+}
+
+// Rate is the learning rate of the first arm as readers see it, Rates the rates of the parts of a kind.
+func (w words) Rate() string { return w.RateAxis().Shown(w.Result().Arm.Point[0]) }
+
+func (w words) Rates(kind string) (out []string) {
+	for _, p := range w.Parts() {
+		if string(p.Kind) == kind {
+			out = append(out, p.Rate())
+		}
+	}
+	return out
+}
+
+// BelowBest is the best arm less the first one, and WithBest the comparison of the two in its planned order.
+func (w words) BelowBest() *analysis.Summary { return w.Find(w.Metric, w.Best, w.Arms[0]).Summary() }
+
+func (w words) WithBest() *analysis.Comparison {
+	c := w.Find(w.Metric, w.Best, w.Arms[0])
+	if c.Reversed {
+		c = w.Find(w.Metric, w.Arms[0], w.Best)
+	}
+	return c
+}
+
+// Shown is the i-th value of the finding, a value on an axis, as readers see it.
+func (w words) Shown(axis, i int) string {
+	if axes := w.Sweep.Manifest.Axes; axis < len(axes) {
+		return axes[axis].Shown(w.Values[i])
+	}
+	return w.Values[i] // of arms with names
+}
+
+// TunedLabel is the label of a tuned arm, Point its value on the axis that is tuned, TunedValues all values there.
+func (w words) TunedLabel() string { return w.tunedLabel(w.Arms[0]) }
+func (w words) Point() string      { return w.point(w.Arms[0]) }
+
+func (w words) TunedValues() (out []string) {
+	for _, value := range w.Values {
+		out = append(out, w.TunedOver().Shown(value))
+	}
+	return out
+}
+
+// PairFormat is how the metric of a difference is printed, PairMean its mean of an arm over the seeds of the
+// difference.
+func (w words) PairFormat() analysis.NumberFormat { return w.metricNumbers(w.Comparison()) }
+
+func (w words) PairMean(i int) float64 {
+	return w.Report.Arms[w.Arms[i]].Of(analysis.MetricOf(w.Metric)).MeanWhere(w.Numbers.Values)
+}
+
+// metricNumbers is how the metric of a comparison is printed.
+func (a *Report) metricNumbers(c *analysis.Comparison) analysis.NumberFormat {
+	problems := a.Arms[c.ArmA].Problems
+	if a.Arms[c.ArmB].Problems != problems {
+		problems = 0
+	}
+	f := a.FindingOf(c)
+	w := words{a, &f}
+	return analysis.FormatOf(analysis.MetricOf(c.Metric), problems, w.PairMean(0), w.PairMean(1))
+}
+
+func metricLabel(metric string) string { return capital(analysis.MetricOf(metric).Label) }
+
+// Ranks are what the first arm beats and what it does not, a clause each. A signed difference is that of the
+// comparison, whichever arm is first in it.
+func (w words) Ranks() []string {
+	const beats, below, beaten = "it beats", "below it:", "it is beaten by"
+	others := map[analysis.Kind]string{
+		analysis.NotSeparable: "it is not separable from", analysis.Identical: "it is the same experiment, to the bit, as",
+		analysis.NotCompared: "it can't be compared yet with",
+	}
+	names := map[string][]string{}
+	for _, p := range w.Parts() {
+		first := p.Arms[0] == w.Arms[0]
+		name, clause := p.Arm(), others[p.Kind]
+		if first {
+			name = p.Other()
+		}
+		difference := p.Execute("signed")
+		switch {
+		case first && p.Kind == analysis.Beats:
+			clause, name = beats, name+p.Execute("by")
+		case first && p.Kind == analysis.BeatenBy:
+			clause, name = beaten, name+difference
+		case p.Kind == analysis.Beats:
+			clause, name = beaten, name+p.Execute("by")
+		case p.Kind == analysis.BeatenBy:
+			clause, name = below, name+difference
+		}
+		names[clause] = append(names[clause], name)
+	}
+	var out []string
+	for _, clause := range []string{
+		beats, below, beaten, others[analysis.NotSeparable], others[analysis.Identical], others[analysis.NotCompared],
+	} {
+		if len(names[clause]) > 0 {
+			out = append(out, clause+" "+listed(few(names[clause])))
+		}
+	}
+	return out
+}
+
+// label quotes the label of an arm; a tuned arm has its point after it.
+func (a *Report) label(arm int) string {
+	if axis := a.TunedOver(); axis != nil {
+		return fmt.Sprintf("%s (%s %s)", a.tunedLabel(arm), axis.Label, a.point(arm))
+	}
+	return quote(a.Arms[arm].Name())
+}
+
+// quote keeps the words of a label apart from those of a sentence.
+func quote(label string) string { return `"` + label + `"` }
+
+func (a *Report) tunedLabel(arm int) string {
+	return quote(analysis.LabelWithout(&a.Sweep.Manifest, arm, a.TunedOver().Key))
+}
+
+// point is the value of an arm on the axis that is tuned.
+func (a *Report) point(arm int) string {
+	axes := a.Sweep.Manifest.Axes
+	i := slices.IndexFunc(axes, func(x sweepdir.Axis) bool { return x.Key == a.Sweep.Manifest.BestOver })
+	if p := a.Arms[arm].Arm.Point; i < len(p) {
+		return axes[i].Shown(p[i])
+	}
+	return analysis.Absent
+}
+
+// listed joins words: "a", "a and b", "a, b and c".
+func listed(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// few shortens a long list: of each of its arms, a line and the table of differences say more.
+func few(names []string) []string {
+	const most = 4
+	if len(names) <= most {
+		return names
+	}
+	return append(slices.Clone(names[:most-1]), fmt.Sprintf("%d more", len(names)-most+1))
 }

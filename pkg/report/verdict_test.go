@@ -450,7 +450,7 @@ func TestEndingOfACollapse(t *testing.T) {
 		}}
 	}
 	a := mustReport(t, reporttest.FakeSweep(1, arm("x", .9), arm("y", .2)))
-	if got, want := a.ending(1), "final reward 20.0%, below half of its best, 50.0%"; got != want {
+	if got, want := (words{a, &finding{Arms: []int{1}}}).Execute("ending"), "final reward 20.0%, below half of its best, 50.0%"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
