@@ -156,10 +156,15 @@ func createTemp(path string) (f *os.File, err error) {
 	return f, err
 }
 
-// makeTemp removes what dead processes left next to path, and calls make with temporary names there
-// until one is free.
+// cleared are the paths next to which this process has removed what dead processes left.
+var cleared sync.Map
+
+// makeTemp removes what dead processes left next to path, once, and calls make with temporary names
+// there until one is free.
 func makeTemp(path string, make func(name string) error) error {
-	removeStale(path)
+	if _, done := cleared.LoadOrStore(path, true); !done {
+		removeStale(path)
+	}
 	dir, base := filepath.Split(path)
 	for range 1000 {
 		name := fmt.Sprintf("%s.%s.%d-%d-%s%s", dir, base, os.Getpid(), tempCounter.Add(1), tempPlace(), tempSuffix)

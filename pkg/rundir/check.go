@@ -69,7 +69,8 @@ func (c Counts) checkLengths() error {
 		}
 	}
 	if known && math.Abs(mean-c.Length) > 1e-6*max(1, c.Length) {
-		return fmt.Errorf("completion_length %v contradicts those of right and wrong completions, whose mean is %v", c.Length, mean)
+		return fmt.Errorf("completion_length %v contradicts those of right and wrong completions, whose mean is %v",
+			c.Length, mean)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ type Metrics struct {
 // Timing holds seconds by phase and throughput.
 type Timing struct {
 	RolloutS   float64 `json:"rollout_s"`
-	RewardS    float64 `json:"reward_s"` // rewards, advantages, and log-probabilities under the reference model and the teacher
+	RewardS    float64 `json:"reward_s"` // and advantages, reference model and teacher
 	UpdateS    float64 `json:"update_s"`
 	EvalS      float64 `json:"eval_s"`
 	TokensPerS float64 `json:"tokens_per_s"` // sampled completion tokens over rollout and update time

@@ -2,23 +2,67 @@ package rundir
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
-	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"grpo/internal/jsonkeys"
 	"grpo/internal/regular"
+	"grpo/internal/textutil"
 )
 
 // JSON has no NaN and no infinity, and a diverged run must still be recorded. So a float that is
 // not finite is written as null, and null (or a missing key) is read into a plain float as NaN: the
 // distinction between NaN and the infinities is lost. A *float64 reads null as nil.
+//
+// Package jsonv2 is the next version of encoding/json. Its options give the rules of encoding/json,
+// except those that are named here.
+
+// writing writes floats that are not finite as null.
+var writing = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false),
+	jsonv2.WithMarshalers(jsonv2.JoinMarshalers(
+		jsonv2.MarshalToFunc(nullable[float64]), jsonv2.MarshalToFunc(nullable[float32]))))
+
+// reading rejects what encoding/json changes silently, and reads null as NaN.
+var reading = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.AllowDuplicateNames(false),
+	jsontext.AllowInvalidUTF8(false), jsonv2.RejectUnknownMembers(true),
+	jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(startAsNaN)))
+
+func nullable[T float32 | float64](to *jsontext.Encoder, x T) error {
+	if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
+		return to.WriteToken(jsontext.Null)
+	}
+	return errors.ErrUnsupported // written as usual
+}
+
+// startAsNaN gives floats the value that null and a missing key leave, before a value is read into to.
+func startAsNaN(_ *jsontext.Decoder, to any) error {
+	setNaN(reflect.ValueOf(to).Elem())
+	return errors.ErrUnsupported // read as usual
+}
+
+// setNaN sets a float, or the floats of a struct, to NaN. Only a zero is left out by omitempty.
+func setNaN(v reflect.Value) {
+	if v.CanFloat() {
+		v.SetFloat(math.NaN())
+	}
+	if v.Kind() != reflect.Struct {
+		return
+	}
+	for i := range v.NumField() {
+		if f := v.Field(i); f.CanSet() && !strings.HasSuffix(v.Type().Field(i).Tag.Get("json"), ",omitempty") {
+			setNaN(f)
+		}
+	}
+}
 
 // Marshal encodes v in compact JSON like [json.Marshal], with two differences:
 // floats that are not finite become null, and <, > and & are not escaped, so
@@ -29,9 +73,7 @@ func Marshal(v any) ([]byte, error) {
 	if !errors.As(err, &unsupported) || !unsupported.Value.CanFloat() {
 		return data, err
 	}
-	var b bytes.Buffer
-	err = encode(&b, reflect.ValueOf(v))
-	return b.Bytes(), err
+	return jsonv2.Marshal(v, writing)
 }
 
 // marshalFinite is json.Marshal without escapes for HTML.
@@ -47,11 +89,11 @@ func marshalFinite(v any) ([]byte, error) {
 // [WriteFileAtomic].
 func WriteJSON(path string, v any) error {
 	data, err := Marshal(v)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
 	var b bytes.Buffer
-	if err := json.Indent(&b, data, "", "  "); err != nil {
+	if err == nil {
+		err = json.Indent(&b, data, "", "  ")
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	b.WriteByte('\n')
@@ -75,179 +117,16 @@ func ReadJSON(path string, v any) error {
 // wrong types, a bare null, data after the value, and bytes that are not UTF-8. A plain float whose
 // key is null or missing becomes NaN.
 func Unmarshal(data []byte, v any) error {
-	if !utf8.Valid(data) {
-		return errors.New("it is not UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return errors.New("the JSON ends too early")
-		}
-		const limit = 300 // for keys and numbers quoted in errors
-		if text := err.Error(); len(text) > limit {
-			return errors.New(strings.ToValidUTF8(text[:limit], "") + "...")
-		}
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON value")
-	}
-	if err := jsonkeys.Check(data); err != nil {
-		return err
-	}
-	// The decoder ignores null for a float; an untyped decode finds the missing floats.
-	var raw any
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return err
-	}
-	if raw == nil {
+	err := jsonv2.Unmarshal(data, v, reading)
+	switch {
+	case err == nil && string(bytes.TrimSpace(data)) == "null":
 		return errors.New("it is null")
-	}
-	fillNaN(reflect.ValueOf(v).Elem(), raw)
-	return nil
-}
-
-// member is a field of a struct or an element of a map with its JSON key.
-type member struct {
-	key       string
-	value     reflect.Value
-	omitEmpty bool
-}
-
-// members lists the members of a struct or of a map with string keys in the order of encoding/json.
-func members(v reflect.Value) ([]member, error) {
-	var list []member
-	if v.Kind() == reflect.Map {
-		if v.Type().Key().Kind() != reflect.String {
-			return nil, fmt.Errorf("%s: the keys of a map with NaN must be strings", v.Type())
-		}
-		for _, k := range v.MapKeys() {
-			list = append(list, member{k.String(), v.MapIndex(k), false})
-		}
-		slices.SortFunc(list, func(a, b member) int { return strings.Compare(a.key, b.key) })
-		return list, nil
-	}
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		key, option, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case f.Anonymous || option != "" && option != "omitempty":
-			return nil, fmt.Errorf("field %s of %s: embedded fields and the JSON option %q are not supported",
-				f.Name, v.Type(), option)
-		case !f.IsExported() || key == "-":
-			continue
-		case key == "":
-			key = f.Name
-		}
-		list = append(list, member{key, v.Field(i), option == "omitempty"})
-	}
-	return list, nil
-}
-
-// isEmpty reports whether omitempty leaves the value out.
-func isEmpty(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.Array, reflect.Map, reflect.Slice:
-		return v.Len() == 0
-	}
-	return v.Kind() != reflect.Struct && v.IsZero()
-}
-
-// encode writes v as [marshalFinite] does, with null for floats that are not
-// finite.
-func encode(b *bytes.Buffer, v reflect.Value) error {
-	_, marshaler := v.Interface().(json.Marshaler)
-	switch kind := v.Kind(); {
-	case marshaler:
-	case v.CanFloat() && !finite(v.Float()):
-		b.WriteString("null")
-		return nil
-	case (kind == reflect.Pointer || kind == reflect.Interface) && !v.IsNil():
-		return encode(b, v.Elem())
-	case kind == reflect.Struct || kind == reflect.Map && !v.IsNil():
-		return encodeObject(b, v)
-	case kind == reflect.Array || kind == reflect.Slice && !v.IsNil() && v.Type().Elem().Kind() != reflect.Uint8:
-		b.WriteByte('[')
-		for i := range v.Len() {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			if err := encode(b, v.Index(i)); err != nil {
-				return err
-			}
-		}
-		b.WriteByte(']')
+	case err == nil:
 		return nil
 	}
-	data, err := marshalFinite(v.Interface())
-	b.Write(data)
+	err = cmp.Or(jsonkeys.Check(data), err)                                // which names the key or the byte
+	if text := textutil.Printable(err.Error(), 300); text != err.Error() { // it quotes keys and numbers
+		return errors.New(text)
+	}
 	return err
 }
-
-func encodeObject(b *bytes.Buffer, v reflect.Value) error {
-	list, err := members(v)
-	if err != nil {
-		return err
-	}
-	list = slices.DeleteFunc(list, func(m member) bool { return m.omitEmpty && isEmpty(m.value) })
-	b.WriteByte('{')
-	for i, m := range list {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		if err := encode(b, reflect.ValueOf(m.key)); err != nil {
-			return err
-		}
-		b.WriteByte(':')
-		if err := encode(b, m.value); err != nil {
-			return err
-		}
-	}
-	b.WriteByte('}')
-	return nil
-}
-
-var unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
-
-// fillNaN sets the floats in v that are null or missing in raw, the same JSON
-// decoded without types, to NaN. A type with its own UnmarshalJSON calls
-// [Unmarshal] itself.
-func fillNaN(v reflect.Value, raw any) {
-	if v.CanAddr() && v.Addr().Type().Implements(unmarshalerType) {
-		return
-	}
-	switch v.Kind() {
-	case reflect.Float32, reflect.Float64:
-		if raw == nil {
-			v.SetFloat(math.NaN())
-		}
-	case reflect.Pointer:
-		if !v.IsNil() {
-			fillNaN(v.Elem(), raw)
-		}
-	case reflect.Slice, reflect.Array:
-		list, _ := raw.([]any)
-		for i := range min(v.Len(), len(list)) {
-			fillNaN(v.Index(i), list[i])
-		}
-	case reflect.Struct, reflect.Map:
-		object, _ := raw.(map[string]any)
-		list, _ := members(v) // unsupported types have no NaN
-		for _, m := range list {
-			value, there := object[m.key]
-			switch {
-			case m.omitEmpty && !there:
-			case v.Kind() == reflect.Struct:
-				fillNaN(m.value, value)
-			default: // the elements of a map can't be set in place
-				elem := reflect.New(v.Type().Elem()).Elem()
-				elem.Set(m.value)
-				fillNaN(elem, value)
-				v.SetMapIndex(reflect.ValueOf(m.key).Convert(v.Type().Key()), elem)
-			}
-		}
-	}
-}
-
-func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

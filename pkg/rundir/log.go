@@ -68,7 +68,8 @@ func (l *Log) sumOf(n int64) (hash.Hash, error) {
 // part that was written is cut off.
 func (l *Log) Append(v any) error {
 	if l.partial {
-		return fmt.Errorf("append to %s: its last line is partial (truncate it first, as resuming from a checkpoint does)", l.path)
+		return fmt.Errorf("append to %s: its last line is partial (truncate it first, as resuming from a checkpoint does)",
+			l.path)
 	}
 	line, err := Marshal(v)
 	if err != nil {

@@ -182,7 +182,7 @@ func TestReadLinesRefuses(t *testing.T) {
 		{"unknown key", good + `{"step":2,"stop":1}` + "\n", `line 2: json: unknown field "stop"`},
 		{"broken in the middle", good + "{\"ste\n" + good, "line 2: "},
 		{"blank line", good + "\n" + good, "line 2: it is blank"},
-		{"two objects in a line", strings.TrimSuffix(good, "\n") + good, "line 1: something follows"},
+		{"two objects in a line", strings.TrimSuffix(good, "\n") + good, "line 1: invalid character '{' after top-level value"},
 		{"a fraction for an integer", `{"step":1.5}` + "\n", "line 1: "},
 		{"null line", "null\n", "line 1: it is null"},
 	}

@@ -201,7 +201,7 @@ func TestOpenRefuses(t *testing.T) {
 			p := filepath.Join(dir, ResultFile)
 			write(t, p, read(t, p)[:40])
 			return dir
-		}, []string{ResultFile, "ends too early"}},
+		}, []string{ResultFile, "unexpected end"}},
 		{"a status with a key of another version", func(t *testing.T, dir string) string {
 			write(t, filepath.Join(dir, StatusFile), `{"state":"done","phase":"x"}`)
 			return dir

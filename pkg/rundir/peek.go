@@ -11,9 +11,9 @@ import (
 	"grpo/internal/regular"
 )
 
-// Peek reads what a list of many runs shows: of a finished run its result; of another run its status and the last lines of metrics
-// and evaluations. Unlike [Open] it verifies nothing and reads no more than 64 KiB of a log, which
-// takes a hundredth of the time.
+// Peek reads what a list of many runs shows: of a finished run its result; of another run its status
+// and the last lines of metrics and evaluations. Unlike [Open] it verifies nothing and reads no more
+// than 64 KiB of a log, which takes a hundredth of the time.
 func Peek(dir string) (*Run, error) {
 	r := &Run{Dir: dir}
 	content := map[string][]byte{}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"grpo/internal/textutil"
 )
@@ -39,18 +40,21 @@ func appendScalars(out []Scalar, name string, v reflect.Value) []Scalar {
 		case v.Type().Elem().Kind() == reflect.Float64:
 			return add(math.NaN())
 		}
-	case reflect.Struct, reflect.Map:
-		list, err := members(v)
-		if err != nil {
-			panic("rundir: " + err.Error()) // a test flattens every type
+	case reflect.Map:
+		for _, k := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int {
+			return strings.Compare(a.String(), b.String())
+		}) {
+			out = appendScalars(out, name+"/"+k.String(), v.MapIndex(k))
 		}
-		for _, m := range list {
-			switch {
-			case m.key == "step", m.value.Kind() == reflect.Map && m.value.Len() == 0:
-			case m.omitEmpty && m.value.IsZero():
-				out = append(out, Scalar{name + "/" + m.key, math.NaN()})
+	case reflect.Struct:
+		for i := range v.NumField() {
+			key, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			switch f := v.Field(i); {
+			case key == "step", f.Kind() == reflect.Map && f.Len() == 0:
+			case option == "omitempty" && f.IsZero():
+				out = append(out, Scalar{name + "/" + key, math.NaN()})
 			default:
-				out = appendScalars(out, name+"/"+m.key, m.value)
+				out = appendScalars(out, name+"/"+key, f)
 			}
 		}
 	}

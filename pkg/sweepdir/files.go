@@ -1,13 +1,14 @@
 package sweepdir
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"grpo/internal/regular"
 	"grpo/pkg/rundir"
@@ -59,7 +60,7 @@ func decode[T document](data []byte) (v T, err error) {
 	var head struct {
 		Format *int `json:"format"`
 	}
-	if err = json.Unmarshal(data, &head); err == nil {
+	if err = jsonv1.Unmarshal(data, &head); err == nil {
 		if head.Format == nil {
 			return v, errors.New("it has no \"format\"")
 		}
@@ -85,8 +86,8 @@ func checkFormat(format int) error {
 // withLine adds the line to an error of the JSON decoder that has an offset.
 func withLine(data []byte, err error) error {
 	offset := int64(-1)
-	var syntax *json.SyntaxError
-	var wrongType *json.UnmarshalTypeError
+	var syntax *jsonv1.SyntaxError
+	var wrongType *jsonv1.UnmarshalTypeError
 	if errors.As(err, &syntax) {
 		offset = syntax.Offset
 	} else if errors.As(err, &wrongType) {

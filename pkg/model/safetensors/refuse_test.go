@@ -29,9 +29,9 @@ var refused = []struct {
 	{"text after the object", `{}{}`, "", `header: not valid JSON: byte 3: `},
 	{"deep nesting", `{"a":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, "", `header: not valid JSON: byte `},
 	{"not UTF-8", "{\"a\xff\":{}}", "", `header: not valid UTF-8`},
-	{"half a surrogate pair", `{"x\ud800":{}}`, "", `header: byte 3: half of a UTF-16 surrogate pair`},
-	{"two first halves", `{"\ud83d\ud83d":{}}`, "", `header: byte 2: half of a UTF-16 surrogate pair`},
-	{"second half alone", `{"\ude00":{}}`, "", `header: byte 2: half of a UTF-16 surrogate pair`},
+	{"half a surrogate pair", `{"x\ud800":{}}`, "", `header: byte 3: invalid surrogate pair`},
+	{"two first halves", `{"\ud83d\ud83d":{}}`, "", `header: byte 2: invalid surrogate pair`},
+	{"second half alone", `{"\ude00":{}}`, "", `header: byte 2: invalid surrogate pair`},
 
 	{"duplicate tensor", `{` + f16("a", "[1]", "[0,2]") + `,` + f16("a", "[1]", "[2,4]") + `}`, "aabb", `header: the key "a" appears twice`},
 	{"duplicate after unescaping", `{` + f16("a", "[1]", "[0,2]") + `,` + f16(`\u0061`, "[1]", "[2,4]") + `}`, "aabb", `header: the key "a" appears twice`},
