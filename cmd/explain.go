@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
@@ -50,53 +49,59 @@ type explainOptions[N any] struct {
 	out     string // folder or file of the figure; empty: none
 }
 
-// explained is the result of a worked example.
+// explained is the result of a worked example or of a batch.
 type explained interface{ WriteText(io.Writer) error }
 
-// worked gives c the flags and the function of a worked example with these
-// numbers by default. Numbers that compute refuses are usage errors.
-func worked[N any, R explained](
-	s *State, c *cobra.Command, numbers N, compute func(N) (R, error),
-) *explainOptions[N] {
+// drawable is a result with a figure.
+type drawable interface {
+	Figure() (plots.ExplainFigure, error)
+}
+
+// worked gives c the flags that worked examples share, and the function that computes one; numbers are
+// the defaults of its own flags. Numbers that compute refuses are usage errors.
+func worked[N any, R explained](s *State, c *cobra.Command, numbers N, compute func(N) (R, error)) *N {
 	o := &explainOptions[N]{numbers: numbers}
 	addJSON(c, &o.json)
+	var r R
+	if _, draws := any(r).(drawable); draws {
+		c.Flags().StringVar(&o.out, "out", "", "also plot the figure, to this `folder`, or PNG, SVG or PDF file")
+	}
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		return run(cmd, s, o, func(_ context.Context, s *State, o *explainOptions[N]) error {
 			r, err := compute(o.numbers)
+			var path string
 			if err == nil {
-				_, err = figureFile(o.out, cmd.Name())
+				path, err = figureFile(o.out, cmd.Name())
 			}
 			if err != nil {
 				return &usageError{cmd, err}
 			}
-			if err := showExplained(s, o.json, r); err != nil || o.out == "" {
+			if err := showExplained(s, o.json, r, r); err != nil || o.out == "" {
 				return err
 			}
 			figure, err := any(r).(drawable).Figure()
 			if err != nil {
 				return &usageError{cmd, err}
 			}
-			return drawExplained(s, o.out, cmd.Name(), figure)
+			if err := report.MakeFolder(filepath.Dir(path), ""); err != nil {
+				return fmt.Errorf("draw %s: %w", path, err)
+			}
+			if err := writeExplainFigure(path, figure); err != nil {
+				return err
+			}
+			_, err = textutil.Fprintf(s.Err, "wrote %s\n", path)
+			return err
 		})
 	}
-	return o
+	return &o.numbers
 }
 
-// showExplained prints a result as text or JSON.
-func showExplained(s *State, asJSON bool, r explained) error {
+// showExplained prints a result as text, or its data as JSON.
+func showExplained(s *State, asJSON bool, r explained, data any) error {
 	if asJSON {
-		return printJSON(s.Out, r)
+		return printJSON(s.Out, data)
 	}
 	return r.WriteText(s.Out)
-}
-
-// drawable is a result with a figure; hasFigure adds the flag for it.
-type drawable interface {
-	Figure() (plots.ExplainFigure, error)
-}
-
-func hasFigure(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "out", "", "also plot the figure, to this `folder`, or PNG, SVG or PDF file")
 }
 
 // figureFile is the file of a figure: out, or for a folder one of this name in it. What looks like
@@ -114,22 +119,6 @@ func figureFile(out, name string) (path string, err error) {
 		strings.Join(config.FigureFormats, ", "))
 }
 
-// drawExplained plots a figure to [figureFile].
-func drawExplained(s *State, out, name string, figure plots.ExplainFigure) error {
-	path, err := figureFile(out, name)
-	if err != nil {
-		return err
-	}
-	if err := report.MakeFolder(filepath.Dir(path), ""); err != nil {
-		return fmt.Errorf("draw %s: %w", path, err)
-	}
-	if err := writeExplainFigure(path, figure); err != nil {
-		return err
-	}
-	_, err = textutil.Fprintf(s.Err, "wrote %s\n", path)
-	return err
-}
-
 func writeExplainFigure(path string, figure plots.ExplainFigure) error {
 	format := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
 	err := plots.WriteFigure(path, func(w io.Writer) error { return plots.ExplainPlot(w, figure, format) })
@@ -137,27 +126,4 @@ func writeExplainFigure(path string, figure plots.ExplainFigure) error {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
 	return nil
-}
-
-// listVar adds a repeatable flag, a value of which gives one or more elements.
-// Together they replace the default.
-func listVar[T any](fs *pflag.FlagSet, to *[]T, name, usage string, parse func(text string) ([]T, error)) {
-	n := 0
-	fs.Func(name, usage, func(text string) error {
-		more, err := parse(text)
-		if err != nil {
-			return err
-		}
-		*to = append((*to)[:n:n], more...)
-		n = len(*to)
-		return nil
-	})
-}
-
-// rowVar is [listVar] for rows of numbers: each value is a row.
-func rowVar(fs *pflag.FlagSet, to *[][]float64, name, usage string) {
-	listVar(fs, to, name, usage, func(text string) ([][]float64, error) {
-		row, err := parseRow(text)
-		return [][]float64{row}, err
-	})
 }

@@ -3,7 +3,6 @@ package cmd
 import (
 	"cmp"
 	"context"
-	"io"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -20,54 +19,30 @@ type batchOptions struct {
 	json bool
 }
 
-func (o *batchOptions) add(c *cobra.Command, format string) {
-	c.Flags().StringVar(&o.file, "batch", "", "`file` of cases in "+format+" (\"-\" = standard input)")
-}
-
-// batch gives c the flags and the function of a command that computes a file.
-func batch[T explain.Case](s *State, c *cobra.Command, format string,
-	compute func(file string, data []byte) ([]T, error), write func(w io.Writer, file string, cases []T) error,
-) *cobra.Command {
+// addBatch gives c the flag --batch, which computes a file of cases.
+func addBatch(s *State, c *cobra.Command, format string, compute func(explain.File) (explain.Batch, error)) {
 	o := &batchOptions{}
-	o.add(c, format)
+	c.Flags().StringVar(&o.file, "batch", "", "`file` of cases in "+format+" (\"-\" = standard input)")
 	addJSON(c, &o.json)
-	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		if o.file == "" {
-			return usagef(cmd, "no file: give one with --batch FILE")
-		}
-		return run(cmd, s, o, func(_ context.Context, s *State, o *batchOptions) error {
-			return runBatch(s, o, compute, write)
-		})
-	}
-	return c
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return runBatch(cmd, s, o, compute) }
 }
 
 // runBatch reads the file, computes its cases and prints them as text or JSON.
-func runBatch[T explain.Case](s *State, o *batchOptions, compute func(file string, data []byte) ([]T, error),
-	write func(w io.Writer, file string, cases []T) error,
-) error {
-	var data []byte
-	var err error
-	file := o.file
-	if file == "-" {
-		file = "standard input"
-		data, err = explain.Read(file, s.In)
-	} else {
-		data, err = explain.ReadFile(file)
+func runBatch(c *cobra.Command, s *State, o *batchOptions, compute func(explain.File) (explain.Batch, error)) error {
+	if o.file == "" {
+		return usagef(c, "no file: give one with --batch FILE")
 	}
-	if err != nil {
-		return missingInput(err)
-	}
-	cases, err := compute(file, data)
-	if err != nil {
-		return err
-	}
-	if o.json {
-		err = printJSON(s.Out, cases)
-	} else {
-		err = write(s.Out, file, cases)
-	}
-	return cmp.Or(err, explain.Disagreement(file, cases))
+	return run(c, s, o, func(_ context.Context, s *State, o *batchOptions) error {
+		file, err := explain.ReadFile(o.file, s.In)
+		if err != nil {
+			return missingInput(err)
+		}
+		b, err := compute(file)
+		if err != nil {
+			return err
+		}
+		return cmp.Or(showExplained(s, o.json, b, b.Cases), b.Disagreement())
+	})
 }
 
 func newExplainLoss(s *State) *cobra.Command {
@@ -97,7 +72,8 @@ difference ends the command with exit code 1.`,
 		Example: `  grpo explain loss --batch cases.json
   grpo explain loss --batch cases.json --json | jq '.[0].loss'`,
 	}
-	return batch(s, c, "TRL's or verl's format", explain.Losses, explain.WriteLosses)
+	addBatch(s, c, "TRL's or verl's format", explain.Losses)
+	return c
 }
 
 func newExplainReward(s *State) *cobra.Command {
@@ -115,7 +91,8 @@ command with exit code 1.`,
   echo '{"cases":[{"response":"x </think> <answer>72</answer>","ground_truth":"72"}]}' |
     grpo explain reward --batch -`,
 	}
-	return batch(s, c, "the format of the assignment's grader cases", explain.Rewards, explain.WriteRewards)
+	addBatch(s, c, "the format of the assignment's grader cases", explain.Rewards)
+	return c
 }
 
 // logProbsOptions are the inputs of `grpo explain logprobs`.
@@ -170,5 +147,5 @@ func runLogProbs(_ context.Context, s *State, o *logProbsOptions) error {
 	if err != nil {
 		return err
 	}
-	return showExplained(s, o.json, r)
+	return showExplained(s, o.json, r, r)
 }

@@ -1,13 +1,12 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"grpo/pkg/explain"
 	"grpo/pkg/rl"
@@ -29,7 +28,7 @@ func newExplainLengthNorm(s *State) *cobra.Command {
   grpo explain lengthnorm --lengths 50,400 --constant 512
   grpo explain lengthnorm --masks 1111000,1111111 --advantages 1,-1 --json`,
 	}
-	o := &worked(s, c, explain.DefaultLengthNorm(), explain.LengthNorm).numbers
+	o := worked(s, c, explain.DefaultLengthNorm(), explain.LengthNorm)
 	f := c.Flags()
 	f.IntSliceVar(&o.Lengths, "lengths", o.Lengths, lengthsHelp)
 	f.IntVar(&o.MaxLength, "max-length", 0, "tokens per row (0 = the longest completion)")
@@ -80,31 +79,33 @@ compared; a difference ends the command with exit code 1.`,
   grpo explain advantages --group 1,1,0,0 --group 1,0,0,0 --nearly 0.5,0.5,0.5,0.49
   grpo explain advantages --batch cases.json --json`,
 	}
-	opts := worked(s, c, explain.DefaultAdvantages(), explain.Advantages)
-	own, o, f := c.RunE, &opts.numbers, c.Flags()
+	o := worked(s, c, explain.DefaultAdvantages(), explain.Advantages)
+	example, f := c.RunE, c.Flags()
 	cases := &batchOptions{}
+	f.StringVar(&cases.file, "batch", "", "`file` of cases in TRL's format (\"-\" = standard input)")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if !f.Changed("batch") {
-			return own(cmd, args)
+			return example(cmd, args)
 		}
 		for _, other := range []string{"group", "nearly", "out"} {
 			if f.Changed(other) {
 				return usagef(cmd, "--batch has its own rewards; leave out --%s", other)
 			}
 		}
-		cases.eps, cases.json = explain.TRLEps, opts.json
+		cases.eps = explain.TRLEps
+		cases.json, _ = f.GetBool("json")
 		if f.Changed("eps") {
 			cases.eps = o.Eps
 		}
-		return run(cmd, s, cases, runAdvantageCases)
+		return runBatch(cmd, s, cases, func(file explain.File) (explain.Batch, error) {
+			return explain.GroupedAdvantages(file, cases.eps)
+		})
 	}
 	listVar(f, &o.Prompts, "group",
 		"rewards of one prompt's completions, `floats` such as 1,0,0,1 (repeat for each prompt)", parseGroup())
 	f.Float64SliceVar(&o.Nearly, "nearly", o.Nearly,
 		"rewards of the nearly equal group, as comma-separated `floats`")
 	f.Float64Var(&o.Eps, "eps", o.Eps, epsHelp+" (with --batch: TRL's 0.0001 unless given)")
-	cases.add(c, "TRL's format")
-	hasFigure(c, &opts.out)
 	return c
 }
 
@@ -116,14 +117,6 @@ func parseGroup() func(string) ([]explain.Prompt, error) {
 		rewards, err := parseRow(text)
 		return []explain.Prompt{{Name: "prompt " + strconv.Itoa(n), Rewards: rewards}}, err
 	}
-}
-
-func runAdvantageCases(_ context.Context, s *State, o *batchOptions) error {
-	return runBatch(s, o, func(file string, data []byte) ([]explain.AdvantageCase, error) {
-		return explain.GroupedAdvantages(file, data, o.eps)
-	}, func(w io.Writer, file string, cases []explain.AdvantageCase) error {
-		return explain.WriteAdvantages(w, file, cases, o.eps)
-	})
 }
 
 // parseRow parses numbers separated by commas.
@@ -145,8 +138,8 @@ func newExplainClip(s *State) *cobra.Command {
 		Example: `  grpo explain clip
   grpo explain clip --logp -4.2 --epsilon-high 0.2,0.28,0.5 --out clip.png`,
 	}
-	opts := worked(s, c, explain.DefaultClip(), explain.Clip)
-	o, f := &opts.numbers, c.Flags()
+	o := worked(s, c, explain.DefaultClip(), explain.Clip)
+	f := c.Flags()
 	f.Float64Var(&o.OldLogProb, "old-logp", o.OldLogProb, "log-probability of the token at sampling time")
 	f.Float64Var(&o.LogProb, "logp", o.LogProb, "its log-probability now")
 	f.Float64Var(&o.Epsilon, "epsilon", o.Epsilon, epsilonHelp)
@@ -154,7 +147,6 @@ func newExplainClip(s *State) *cobra.Command {
 		"`floats` to compare; the upper bound of the ratio is 1 + epsilon_high")
 	f.Float64Var(&o.Advantage, "advantage", o.Advantage, "absolute value of the advantage")
 	f.Float64Var(&o.DualClip, "dual-clip", o.DualClip, "verl's clip_ratio_c (0 = none)")
-	hasFigure(c, &opts.out)
 	return c
 }
 
@@ -165,11 +157,10 @@ func newExplainAggregation(s *State) *cobra.Command {
 		Example: `  grpo explain aggregation
   grpo explain aggregation --lengths 20,200,2000 --constant 4096`,
 	}
-	opts := worked(s, c, explain.DefaultAggregation(), explain.Aggregation)
-	o, f := &opts.numbers, c.Flags()
+	o := worked(s, c, explain.DefaultAggregation(), explain.Aggregation)
+	f := c.Flags()
 	f.IntSliceVar(&o.Lengths, "lengths", o.Lengths, lengthsHelp)
 	f.Float64Var(&o.Constant, "constant", 0, constantHelp+"(0 = the longest completion)")
-	hasFigure(c, &opts.out)
 	return c
 }
 
@@ -180,7 +171,7 @@ func newExplainOverlong(s *State) *cobra.Command {
 		Example: `  grpo explain overlong
   grpo explain overlong --lengths 100,512,512 --eos yes,yes,no --rewards 1,1,0 --max-length 512`,
 	}
-	o := &worked(s, c, explain.DefaultOverlong(), explain.Overlong).numbers
+	o := worked(s, c, explain.DefaultOverlong(), explain.Overlong)
 	f := c.Flags()
 	f.IntSliceVar(&o.Lengths, "lengths", o.Lengths, lengthsHelp+" of one group")
 	listVar(f, &o.EOS, "eos",
@@ -223,7 +214,7 @@ func newExplainWalkthrough(s *State) *cobra.Command {
   grpo explain walkthrough --rewards 1,0,0 --aggregation token-mean --epsilon-high 0.28
   grpo explain walkthrough --rewards 1,0 --logp -0.1,-2 --logp -1 --old-logp -0.2,-2 --old-logp -1.5`,
 	}
-	o := &worked(s, c, explain.DefaultWalkthrough(), explain.Walkthrough).numbers
+	o := worked(s, c, explain.DefaultWalkthrough(), explain.Walkthrough)
 	f := c.Flags()
 	f.Float64SliceVar(&o.Rewards, "rewards", o.Rewards, "rewards of the group, as comma-separated `floats`")
 	rowVar(f, &o.LogProbs, "logp",
@@ -241,4 +232,93 @@ func newExplainWalkthrough(s *State) *cobra.Command {
 	f.Float64Var(&o.Constant, "constant", 0, constantHelp+"(0 = the longest completion)")
 	aggregationVar(c, &o.Aggregation)
 	return c
+}
+
+func newExplainDPO(s *State) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "dpo",
+		Short: "The loss of preference pairs: rewards, margins and gradients; plots a figure with --out",
+		Long: `Dpo computes the loss of preference pairs from the log-probabilities of their tokens
+under the policy and the reference: log-ratios, implicit rewards, margins, the loss
+and its gradient, and the same pairs under every loss. Options have TRL's names.
+
+Each of the four rows is given once for each pair. "grpo explain logprobs --json"
+prints the log-probabilities of a completion under a checkpoint.`,
+		Example: `  grpo explain dpo
+  grpo explain dpo --loss-type sigmoid,sft --loss-weights 1,0.5 --beta 0.5
+  grpo explain dpo --chosen -1.2,-0.4 --ref-chosen -1.5,-0.4 --rejected -0.9 --ref-rejected -0.6 --json`,
+	}
+	o := worked(s, c, explain.DefaultDPO(), explain.DPO)
+	f := c.Flags()
+	const row = "log-probabilities of the %s completion's tokens under the %s, `floats` such as -0.1,-2.5 (repeat for each pair)"
+	for _, r := range []struct {
+		name, completion, model string
+		to                      *[][]float64
+	}{
+		{"chosen", "chosen", "policy", &o.Chosen}, {"ref-chosen", "chosen", "reference", &o.RefChosen},
+		{"rejected", "rejected", "policy", &o.Rejected}, {"ref-rejected", "rejected", "reference", &o.RefRejected},
+	} {
+		rowVar(f, r.to, r.name, fmt.Sprintf(row, r.completion, r.model))
+	}
+	preferenceVars(c, f, &o.Config)
+	return c
+}
+
+// preferenceVars adds the flags of the loss.
+func preferenceVars(c *cobra.Command, f *pflag.FlagSet, cfg *rl.PreferenceConfig) {
+	listVar(f, &cfg.Losses, "loss-type", "`names` of the losses: "+strings.Join(rl.PreferenceLosses(), ", ")+" (default sigmoid)",
+		func(text string) (list []rl.PreferenceLoss, err error) {
+			for name := range strings.SplitSeq(text, ",") {
+				list = append(list, rl.PreferenceLoss(name))
+			}
+			return list, nil
+		})
+	listVar(f, &cfg.Weights, "loss-weights", "weight of each loss, as comma-separated `floats` (default 1 each)", parseRow)
+	f.Float64Var(&cfg.Beta, "beta", cfg.Beta, "factor of the log-ratios in the rewards")
+	f.Float64Var(&cfg.LabelSmoothing, "label-smoothing", 0, "probability of a wrong label, for exo_pair, robust, aot and aot_unpaired")
+	f.StringVar(&cfg.Divergence, "f-divergence-type", cfg.Divergence, "`name` of the divergence: "+strings.Join(rl.Divergences(), ", "))
+	f.Float64Var(&cfg.AlphaCoef, "f-alpha-divergence-coef", cfg.AlphaCoef, "alpha of alpha_divergence")
+	f.Float64Var(&cfg.LDAlpha, "ld-alpha", cfg.LDAlpha, "weight of the tokens beyond the shorter completion's length (1 = off)")
+	f.Float64Var(&cfg.DiscoPOPTau, "discopop-tau", 0, "temperature of discopop (0 = 0.05)")
+	complete(c, "loss-type", rl.PreferenceLosses, cobra.ShellCompDirectiveNoFileComp)
+	complete(c, "f-divergence-type", rl.Divergences, cobra.ShellCompDirectiveNoFileComp)
+}
+
+func newExplainRewardModel(s *State) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "reward-model",
+		Short: "The Bradley-Terry loss of a reward model's scores, with margin and centering",
+		Example: `  grpo explain reward-model
+  grpo explain reward-model --chosen 1.2,0.3 --rejected 0.4,0.9 --margin 0.5,0 --centering 0 --json`,
+	}
+	o := worked(s, c, explain.DefaultRewardModel(), explain.RewardModel)
+	f := c.Flags()
+	f.Float64SliceVar(&o.Chosen, "chosen", o.Chosen, "scores of the chosen completions, as comma-separated `floats`")
+	f.Float64SliceVar(&o.Rejected, "rejected", o.Rejected, "scores of the rejected completions, as comma-separated `floats`")
+	listVar(f, &o.Margins, "margin", "margin of each pair, as comma-separated `floats` (default 0 each)", parseRow)
+	f.Float64Var(&o.Centering, "centering", o.Centering, "center_rewards_coefficient: weight of the squared sum of a pair's scores")
+	return c
+}
+
+// listVar adds a repeatable flag, a value of which gives one or more elements.
+// Together they replace the default.
+func listVar[T any](fs *pflag.FlagSet, to *[]T, name, usage string, parse func(text string) ([]T, error)) {
+	n := 0
+	fs.Func(name, usage, func(text string) error {
+		more, err := parse(text)
+		if err != nil {
+			return err
+		}
+		*to = append((*to)[:n:n], more...)
+		n = len(*to)
+		return nil
+	})
+}
+
+// rowVar is [listVar] for rows of numbers: each value is a row.
+func rowVar(fs *pflag.FlagSet, to *[][]float64, name, usage string) {
+	listVar(fs, to, name, usage, func(text string) ([][]float64, error) {
+		row, err := parseRow(text)
+		return [][]float64{row}, err
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -253,8 +252,39 @@ func writeJSON(w io.Writer, data []byte) error {
 	return err
 }
 
-// newTable returns a writer that aligns columns separated by tabs.
-func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+// table collects lines whose cells are separated by tabs. A line without a tab ends a table.
+type table struct {
+	bytes.Buffer
+	out io.Writer
+}
+
+func newTable(out io.Writer) *table { return &table{out: out} }
+
+// Flush writes the lines with aligned columns.
+func (t *table) Flush() error {
+	var b strings.Builder
+	var rows [][]string
+	for line := range strings.Lines(t.String()) {
+		row := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(row) > 1 {
+			rows = append(rows, row)
+			continue
+		}
+		writeAligned(&b, rows)
+		b.WriteString(line)
+		rows = nil
+	}
+	writeAligned(&b, rows)
+	t.Reset()
+	_, err := io.WriteString(t.out, b.String())
+	return err
+}
+
+func writeAligned(b *strings.Builder, rows [][]string) {
+	for _, line := range textutil.Align("l", rows) {
+		b.WriteString(line + "\n")
+	}
+}
 
 // wrote names the files written.
 func wrote(s *State, paths ...string) {

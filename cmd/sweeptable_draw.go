@@ -155,32 +155,22 @@ func (t *sweepTable) bar(now time.Time, width int) string {
 	return "[" + strings.Repeat("#", full) + strings.Repeat(".", wide-full) + "] " + text
 }
 
-// align pads the cells of each column to the widest; names that leave no room
-// for the other columns are cut.
+// align aligns the columns; names that leave no room for the other columns are cut.
 func align(rows [][]string, width int) []string {
-	widest := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, c := range row {
-			widest[i] = max(widest[i], utf8.RuneCountInString(c))
-		}
+	lines := textutil.Align("l", rows)
+	over, name := 0, 0
+	for i, line := range lines {
+		over = max(over, utf8.RuneCountInString(line)-width)
+		name = max(name, utf8.RuneCountInString(rows[i][0]))
 	}
-	others := 0
-	for _, w := range widest[1:] {
-		others += w + 2
-	}
-	widest[0] = max(8, min(widest[0], width-others))
-	var lines []string
-	for _, row := range rows {
-		var b strings.Builder
-		for i, c := range row {
-			if i == 0 {
-				c = textutil.Cut(c, widest[0])
-			} else {
-				b.WriteString("  ")
-			}
-			b.WriteString(c + strings.Repeat(" ", widest[i]-utf8.RuneCountInString(c)))
+	if over > 0 {
+		for _, row := range rows {
+			row[0] = textutil.Cut(row[0], max(8, name-over))
 		}
-		lines = append(lines, textutil.Cut(strings.TrimRight(b.String(), " "), width))
+		lines = textutil.Align("l", rows)
+	}
+	for i, line := range lines {
+		lines[i] = textutil.Cut(line, width)
 	}
 	return lines
 }

@@ -30,7 +30,7 @@ func (r AdvantageResult) WriteText(w io.Writer) error {
 			table = append(table, []string{"", "", "", f.Name, columns(f.Advantages[i])})
 		}
 	}
-	p.table("lllll", table...)
+	p.table("l", table...)
 	p.meaning()
 	r.writeForms(p)
 	if len(r.Nearly) > 0 {
@@ -93,7 +93,7 @@ func (r AdvantageResult) writeNearly(p *page) {
 			list(g.Rewards, short), fixed(g.Std, 5), factor, fixed(g.Local[odd], 5), hybrid, fixed(g.Plain[odd], 5),
 		})
 	}
-	p.table("l", table...)
+	p.table("lr", table...)
 	p.gap()
 	p.paragraph("local, hybrid, not divided: the advantage of completion %d; hybrid within the batch above.", odd)
 	p.gap()

@@ -89,7 +89,7 @@ func (r AggregationResult) WriteText(w io.Writer) error {
 			each(f.TokenWeight, " / ", func(x float64) string { return digits(x, 3) }), digits(f.Total, 3),
 		})
 	}
-	p.table("llll", table...)
+	p.table("llllr", table...)
 	p.gap()
 	p.paragraph(`Weight of a token: the factor of its loss in the batch's loss. Share: the weights of the completion's
 		tokens over the sum of all weights.`)

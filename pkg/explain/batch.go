@@ -3,7 +3,6 @@ package explain
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,10 +12,14 @@ import (
 	"strconv"
 	"strings"
 
-	"grpo/internal/jsonkeys"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+
 	"grpo/internal/regular"
 	"grpo/internal/suggest"
 	"grpo/internal/textutil"
+	"grpo/pkg/rl"
 )
 
 // Limits of a batch file. The reference files have about 50 KB; the limits keep a damaged or
@@ -29,292 +32,189 @@ const (
 	maxNumbers = 1 << 22
 )
 
-// ReadFile reads a batch file of at most 32 MiB.
-func ReadFile(path string) ([]byte, error) {
-	f, err := regular.Named(path)
+// File is a batch file: the name that errors have, and its JSON.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// ReadFile reads a batch file of at most 32 MiB, or stdin if the path is "-".
+func ReadFile(path string, stdin io.Reader) (File, error) {
+	f := File{Name: "standard input"}
+	if path != "-" {
+		opened, err := regular.Named(path)
+		if err != nil {
+			return f, fmt.Errorf("read batch: %w", err)
+		}
+		defer opened.Close()
+		f.Name, stdin = path, opened
+	}
+	var err error
+	if f.Data, err = io.ReadAll(io.LimitReader(stdin, maxFile+1)); err != nil {
+		return f, fmt.Errorf("read batch: %w", err)
+	}
+	if len(f.Data) > maxFile {
+		return f, fmt.Errorf("read batch: %s: more than %d MiB (split the cases)", f.Name, maxFile>>20)
+	}
+	return f, nil
+}
+
+// decode reads the whole file into a struct. The package json rejects invalid UTF-8, names that appear
+// twice or have another case, and unknown fields. A null counts as missing, and keeps a default.
+func (f File) decode(to any, defaults ...*json.Unmarshalers) error {
+	if len(bytes.TrimSpace(f.Data)) == 0 {
+		return fmt.Errorf("%s: the file is empty", f.Name)
+	}
+	var raw jsontext.Value
+	if err := json.Unmarshal(f.Data, &raw); err != nil {
+		return f.locate(err)
+	}
+	cleaned, err := withoutComments(raw)
 	if err != nil {
-		return nil, fmt.Errorf("read batch: %w", err)
+		return f.locate(err)
 	}
-	defer f.Close()
-	return Read(path, f)
+	return f.locate(json.Unmarshal(cleaned, to, json.RejectUnknownMembers(true), jsonv1.MergeWithLegacySemantics(true),
+		json.WithUnmarshalers(json.JoinUnmarshalers(append(defaults, json.UnmarshalFromFunc(readCount))...))))
 }
 
-// Read reads a batch of at most 32 MiB; name identifies it in errors.
-func Read(name string, r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read batch: %w", err)
+// withoutComments removes fields whose names start with "_". It bounds the lists of cases, whose elements
+// are objects.
+func withoutComments(raw jsontext.Value) ([]byte, error) {
+	var out bytes.Buffer
+	dec, enc := jsontext.NewDecoder(bytes.NewReader(raw)), jsontext.NewEncoder(&out)
+	for {
+		t, err := dec.ReadToken()
+		if err == io.EOF {
+			return out.Bytes(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		depth := dec.StackDepth()
+		in, n := dec.StackIndex(depth)
+		switch {
+		case in == '{' && n%2 == 1 && strings.HasPrefix(t.String(), "_"):
+			err = dec.SkipValue()
+		case in == '[' && depth == 2 && t.Kind() == 'n':
+			err = refuse(dec, "null; it must be an object")
+		case in == '[' && depth == 2 && n > maxCases:
+			err = path(dec.StackPointer().Parent()).errorf("more than %d cases (split the file)", maxCases)
+		default:
+			err = enc.WriteToken(t)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("read batch: %s: more than %d MiB (split the cases)", name, maxFile>>20)
-	}
-	return data, nil
 }
 
-// value is a JSON value and its place in a file, such as cases[3].config.epsilon.
-// The raw bytes are valid JSON, nil for a missing value.
-type value struct {
-	file, path string
-	raw        json.RawMessage
-	order      int // position in its object
+// defaulted are the values that an object has before it is read.
+func defaulted[T any](values T) *json.Unmarshalers {
+	return json.UnmarshalFromFunc(func(_ *jsontext.Decoder, to *T) error {
+		*to = values
+		return errors.ErrUnsupported // and reads it as usual
+	})
 }
 
-func (v value) errorf(format string, args ...any) error {
-	err := fmt.Errorf(format, args...)
-	if v.path == "" {
-		return fmt.Errorf("%s: %w", v.file, err)
-	}
-	return fmt.Errorf("%s: %s: %w", v.file, v.path, err)
-}
-
-func (v value) field(name string) value {
-	name = textutil.Printable(name, 43)
-	if v.path != "" {
-		name = v.path + "." + name
-	}
-	return value{file: v.file, path: name}
-}
-
-func (v value) index(i int) value {
-	return value{file: v.file, path: v.path + "[" + strconv.Itoa(i) + "]"}
-}
-
-// kind names the type of a value for an error.
-func (v value) kind() string {
-	kinds := map[byte]string{
-		'{': "an object", '[': "a list", '"': "a string", 't': "a boolean", 'f': "a boolean", 'n': "null",
-	}
-	return cmp.Or(kinds[v.raw[0]], "a number")
-}
-
-// document checks the syntax of a whole file and decodes it, see [value.decode].
-func document(name string, data []byte, to any, ignored ...string) (value, error) {
-	root := value{file: name}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return root, root.errorf("the file is empty")
-	}
-	err := json.Unmarshal(data, &root.raw)
-	var syntax *json.SyntaxError
+// locate adds the file, the line and the field to an error:
+// "cases.json: line 7: cases[1].config.epsilon: a string; it must be a number".
+func (f File) locate(err error) error {
+	var syntax *jsontext.SyntacticError
+	var semantic *json.SemanticError
+	var field *fieldError
 	switch {
 	case err == nil:
-		if err := jsonkeys.Characters(data); err != nil {
-			return root, root.errorf("%w", err)
-		}
-		return root, root.decode(to, ignored...)
-	case !errors.As(err, &syntax):
-		return root, err
-	}
-	at, hint := min(int(syntax.Offset), len(data)), ""
-	if at > 0 && strings.ContainsAny(string(data[at-1]), "NI") {
-		hint = " (JSON has no NaN and no Infinity; write null for a missing number)"
-	}
-	return root, root.errorf("line %d: %w%s", 1+bytes.Count(data[:at], []byte("\n")), syntax, hint)
-}
-
-// decode reads a value into the variable that to points to. It is stricter than encoding/json, and
-// its errors name the case. The names of an object's fields must match the json tags of the struct
-// exactly; ignored names and those that start with "_" are skipped. A null counts as missing. A tag
-// check:"required" rejects a missing field, check:"positive" a number that is not above 0. In lists
-// of numbers null is NaN, and booleans are 0 and 1.
-func (v value) decode(to any, ignored ...string) error {
-	return v.decodeTo(reflect.ValueOf(to).Elem(), ignored)
-}
-
-func (v value) decodeTo(to reflect.Value, ignored []string) (err error) {
-	switch x := to.Addr().Interface().(type) {
-	case *value: // decoded later
-		*x = v
 		return nil
-	case *[]float64:
-		*x, err = v.numbers()
-		return err
-	case *[][]float64:
-		*x = [][]float64{}
-		return v.elements(func(row value) error {
-			y, err := row.numbers()
-			*x = append(*x, y)
-			return err
-		})
-	case *map[string]float64:
-		*x = map[string]float64{}
-		return v.fields(func(name string, f value) error {
-			y := math.NaN()
-			if f.kind() != "null" {
-				err = f.decode(&y)
+	case errors.As(err, &field):
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
+		field = &fieldError{path(syntax.JSONPointer), errors.New("the field appears twice")}
+	case errors.As(err, &syntax):
+		at, hint := min(int(syntax.ByteOffset), len(f.Data)), ""
+		if at < len(f.Data) && strings.IndexByte("NI", f.Data[at]) >= 0 {
+			hint = " (JSON has no NaN and no Infinity; write null for a missing number)"
+		}
+		return fmt.Errorf("%s: line %d: %w%s", f.Name, f.line(at), syntax.Err, hint)
+	case errors.As(err, &semantic):
+		field = &fieldError{path(semantic.JSONPointer), wrongKind(semantic)}
+	default:
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	if field.at == "" {
+		return fmt.Errorf("%s: %w", f.Name, field.err)
+	}
+	return fmt.Errorf("%s: line %d: %w", f.Name, f.line(f.offset(field.at)), field)
+}
+
+// line is the number of the line with this byte.
+func (f File) line(at int) int { return 1 + bytes.Count(f.Data[:at], []byte("\n")) }
+
+// offset is the byte at which a value or its name begins; if it is missing, that of the object around it.
+func (f File) offset(p path) (at int) {
+	dec := jsontext.NewDecoder(bytes.NewReader(f.Data))
+	for name := range jsontext.Pointer(p).Tokens() {
+		t, err := dec.ReadToken()
+		object := t.Kind() == '{'
+		for i := 0; ; i++ {
+			found := strconv.Itoa(i) == name
+			if object && err == nil {
+				t, err = dec.ReadToken()
+				found = t.String() == name
 			}
-			(*x)[name] = y
-			return err
-		})
-	}
-	switch to.Kind() {
-	case reflect.Pointer:
-		to.Set(reflect.New(to.Type().Elem()))
-		return v.decodeTo(to.Elem(), nil)
-	case reflect.Struct:
-		return v.decodeStruct(to, ignored)
-	case reflect.Int:
-		var x float64
-		err := v.decode(&x)
-		if err == nil && (x != math.Trunc(x) || x < 1 || x > maxNumbers) {
-			err = v.errorf("%v; it must be a whole number from 1 to %d", x, maxNumbers)
-		}
-		to.SetInt(int64(x))
-		return err
-	}
-	if json.Unmarshal(v.raw, to.Addr().Interface()) == nil {
-		return nil
-	}
-	want := map[reflect.Kind]string{
-		reflect.Float64: "a number", reflect.String: "a string", reflect.Bool: "true or false",
-	}
-	if v.kind() == want[to.Kind()] {
-		return v.errorf("%s is out of the range of a 64-bit number", textutil.Cut(string(v.raw), 43))
-	}
-	return v.errorf("%s; it must be %s", v.kind(), want[to.Kind()])
-}
-
-func (v value) decodeStruct(to reflect.Value, ignored []string) error {
-	tags := reflect.VisibleFields(to.Type())
-	found := map[string]bool{}
-	err := v.fields(func(name string, f value) error {
-		i := slices.IndexFunc(tags, func(t reflect.StructField) bool { return t.Tag.Get("json") == name })
-		switch {
-		case strings.HasPrefix(name, "_") || slices.Contains(ignored, name):
-			return nil
-		case i < 0:
-			var known []string
-			for _, t := range tags {
-				if tag, ok := t.Tag.Lookup("json"); ok {
-					known = append(known, tag)
-				}
+			if err != nil || t.Kind() == '}' || dec.PeekKind() == ']' {
+				return at
 			}
-			return f.errorf("unknown field%s", hint(name, known))
-		case f.kind() == "null":
-			return nil
-		}
-		found[name] = true
-		field := to.FieldByIndex(tags[i].Index)
-		if err := f.decodeTo(field, nil); err != nil {
-			return err
-		}
-		if tags[i].Tag.Get("check") == "positive" && !(reflect.Indirect(field).Float() > 0) {
-			return f.errorf("%v; it must be above 0", reflect.Indirect(field).Float())
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, t := range tags {
-		if name := t.Tag.Get("json"); t.Tag.Get("check") == "required" && !found[name] {
-			return v.field(name).errorf("missing")
-		}
-	}
-	return nil
-}
-
-// fields calls f for each field of an object, in the order of the file.
-func (v value) fields(f func(name string, field value) error) error {
-	dec := json.NewDecoder(bytes.NewReader(v.raw))
-	if t, _ := dec.Token(); t != json.Delim('{') {
-		return v.errorf("%s; it must be an object", v.kind())
-	}
-	seen := map[string]bool{}
-	for dec.More() {
-		t, err := dec.Token()
-		name, _ := t.(string)
-		field := v.field(name)
-		field.order = len(seen)
-		if err == nil {
-			err = dec.Decode(&field.raw)
-		}
-		switch {
-		case err != nil:
-			return field.errorf("%w", err)
-		case seen[name]:
-			return field.errorf("the field appears twice")
-		}
-		seen[name] = true
-		if err := f(name, field); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// elements calls f for each element of a list.
-func (v value) elements(f func(value) error) error {
-	dec := json.NewDecoder(bytes.NewReader(v.raw))
-	if t, _ := dec.Token(); t != json.Delim('[') {
-		return v.errorf("%s; it must be a list", v.kind())
-	}
-	for i := 0; dec.More(); i++ {
-		e := v.index(i)
-		if err := dec.Decode(&e.raw); err != nil {
-			return e.errorf("%w", err)
-		}
-		if err := f(e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// numbers reads a list of numbers without copying each one.
-func (v value) numbers() ([]float64, error) {
-	dec := json.NewDecoder(bytes.NewReader(v.raw))
-	if t, _ := dec.Token(); t != json.Delim('[') {
-		return nil, v.errorf("%s; it must be a list of numbers", v.kind())
-	}
-	x := []float64{}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return nil, v.index(len(x)).errorf("out of the range of a 64-bit number")
-		}
-		switch t := t.(type) {
-		case float64:
-			x = append(x, t)
-		case bool:
-			bit := 0.0
-			if t {
-				bit = 1
+			if found {
+				break
 			}
-			x = append(x, bit)
-		case nil:
-			x = append(x, math.NaN())
-		case string:
-			return nil, v.index(len(x)).errorf("a string; it must be a number")
-		case json.Delim:
-			inner := value{raw: json.RawMessage(t.String())}
-			return nil, v.index(len(x)).errorf("%s; it must be a number", inner.kind())
+			err = dec.SkipValue()
+		}
+		if at = int(dec.InputOffset()); !object {
+			at += len(f.Data[at:]) - len(bytes.TrimLeft(f.Data[at:], ", \t\r\n"))
 		}
 	}
-	return x, nil
+	return at
 }
 
-// nested reports whether the value is a list whose first element is a list.
-func (v value) nested() bool {
-	dec := json.NewDecoder(bytes.NewReader(v.raw))
-	first, _ := dec.Token()
-	second, _ := dec.Token()
-	return first == json.Delim('[') && second == json.Delim('[')
-}
+// path is the place of a value in a file, as a JSON pointer.
+type path jsontext.Pointer
 
-// noNull returns an error if a list of numbers at v has a null.
-func (v value) noNull(x []float64) error {
-	if i := slices.IndexFunc(x, math.IsNaN); i >= 0 {
-		return v.index(i).errorf("null; it must be a number")
+func (p path) field(name string) path { return path(jsontext.Pointer(p).AppendToken(name)) }
+func (p path) index(i int) path       { return p.field(strconv.Itoa(i)) }
+
+// String is the path as cases[3].config.epsilon.
+func (p path) String() string {
+	var b strings.Builder
+	for token := range jsontext.Pointer(p).Tokens() {
+		switch _, err := strconv.Atoi(token); {
+		case err == nil:
+			token = "[" + token + "]"
+		case b.Len() > 0:
+			token = "." + token
+		}
+		b.WriteString(textutil.Printable(token, 44))
 	}
-	return nil
+	return b.String()
 }
 
-// choice returns an error unless the name at v is one of known.
-func (v value) choice(name string, known ...string) error {
+// fieldError is an error about one value of a file.
+type fieldError struct {
+	at  path
+	err error
+}
+
+func (e *fieldError) Error() string { return e.at.String() + ": " + e.err.Error() }
+func (e *fieldError) Unwrap() error { return e.err }
+
+func (p path) errorf(format string, args ...any) error {
+	return &fieldError{p, fmt.Errorf(format, args...)}
+}
+
+// choice returns an error unless the name at p is one of known.
+func (p path) choice(name string, known ...string) error {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	return v.errorf("unknown name %q%s", textutil.Cut(name, 43), hint(name, known))
+	return p.errorf("unknown name %q%s", textutil.Cut(name, 43), hint(name, known))
 }
 
 // hint ends the error about an unknown name.
@@ -322,26 +222,187 @@ func hint(name string, known []string) string {
 	return cmp.Or(suggest.DidYouMean(name, known), " (known: "+strings.Join(known, ", ")+")")
 }
 
-// readCases reads the lists of cases in the order of the file. kinds has a reader for each name of
-// a list.
-func readCases[T any](kinds map[string]func(value) (T, error), lists ...value) ([]T, error) {
-	slices.SortFunc(lists, func(a, b value) int { return cmp.Compare(a.order, b.order) })
-	var out []T
-	for _, l := range lists {
-		if l.raw == nil {
-			continue
-		}
-		err := l.elements(func(e value) error {
-			if len(out) == maxCases {
-				return l.errorf("more than %d cases (split the file)", maxCases)
+// kinds names the types of JSON values for errors.
+var kinds = map[jsontext.Kind]string{
+	'{': "an object", '[': "a list", '"': "a string", 't': "a boolean", 'f': "a boolean", 'n': "null", '0': "a number",
+}
+
+// wrongKind describes a value that does not fit its field.
+func wrongKind(e *json.SemanticError) error {
+	switch {
+	case errors.Is(e, json.ErrUnknownName):
+		var known []string
+		for _, f := range reflect.VisibleFields(e.GoType) {
+			if name := f.Tag.Get("json"); name != "" {
+				known = append(known, name)
 			}
-			c, err := kinds[l.path](e)
-			out = append(out, c)
+		}
+		return fmt.Errorf("unknown field%s", hint(e.JSONPointer.LastToken(), known))
+	case errors.Is(e, strconv.ErrRange):
+		return errOutOfRange
+	}
+	want := map[reflect.Kind]string{
+		reflect.Float64: "a number", reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "a list",
+	}
+	return fmt.Errorf("%s; it must be %s", kinds[e.JSONKind], cmp.Or(want[e.GoType.Kind()], "an object"))
+}
+
+var errOutOfRange = errors.New("out of the range of a 64-bit number")
+
+// refuse returns an error about the value that dec has read.
+func refuse(dec *jsontext.Decoder, format string, args ...any) error {
+	return path(dec.StackPointer()).errorf(format, args...)
+}
+
+// number is the number that dec has read; null is NaN.
+func number(dec *jsontext.Decoder, t jsontext.Token) (x float64, err error) {
+	switch t.Kind() {
+	case 'n':
+		return math.NaN(), nil
+	case '0':
+		if x, err = t.Float(); err != nil {
+			err = refuse(dec, "%w", errOutOfRange)
+		}
+		return x, err
+	}
+	return 0, refuse(dec, "%s; it must be a number", kinds[t.Kind()])
+}
+
+// readNumber reads a number; null is NaN.
+func readNumber(dec *jsontext.Decoder) (float64, error) {
+	t, err := dec.ReadToken()
+	if err != nil {
+		return 0, err
+	}
+	return number(dec, t)
+}
+
+// readCount reads an integer above 0; a null keeps its value.
+func readCount(dec *jsontext.Decoder, to *int) error {
+	x, err := readNumber(dec)
+	if err != nil || math.IsNaN(x) {
+		return err
+	}
+	if x != math.Trunc(x) || x < 1 || x > maxNumbers {
+		return refuse(dec, "%v; it must be a whole number from 1 to %d", x, maxNumbers)
+	}
+	*to = int(x)
+	return nil
+}
+
+// positive is a number above 0, or 0 if it is missing.
+type positive float64
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (p *positive) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	x, err := readNumber(dec)
+	if err != nil || math.IsNaN(x) {
+		return err
+	}
+	if x <= 0 {
+		return refuse(dec, "%v; it must be above 0", x)
+	}
+	*p = positive(x)
+	return nil
+}
+
+// numbers is a list of numbers, or of lists of numbers of one length, in row-major order; x is nil if it is
+// missing. Null is NaN, and a boolean is 0 or 1.
+type numbers struct {
+	rl.Shape
+	x    []float64
+	flat bool // a list of numbers, of shape (n, 1)
+}
+
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
+func (n *numbers) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	for depth := 0; ; {
+		t, err := dec.ReadToken()
+		kind := t.Kind()
+		switch {
+		case err != nil:
 			return err
-		})
+		case depth == 0 && kind == 'n':
+			return nil
+		case depth == 0 && kind == '[':
+			n.x, depth = []float64{}, 1
+		case depth == 0:
+			return refuse(dec, "%s; it must be a list of numbers", kinds[kind])
+		case kind == '[' && depth == 1 && !n.flat:
+			depth = 2
+		case kind == ']' && depth == 1:
+			if n.flat {
+				n.Shape = rl.Shape{B: len(n.x), T: 1}
+			}
+			return nil
+		case kind == ']':
+			depth = 1
+			if n.B++; n.B == 1 {
+				n.T = len(n.x)
+			}
+			if width := len(n.x) - (n.B-1)*n.T; width != n.T {
+				return refuse(dec, "%d numbers; the rows before it have %d (pad the shorter ones)", width, n.T)
+			}
+		case depth == 1 && n.B > 0:
+			return refuse(dec, "%s; it must be a list of numbers", kinds[kind])
+		default:
+			n.flat = depth == 1
+			v := 1.0
+			if kind == 'f' {
+				v = 0
+			} else if kind != 't' {
+				if v, err = number(dec, t); err != nil {
+					return err
+				}
+			}
+			if n.x = append(n.x, v); len(n.x) > maxNumbers {
+				return refuse(dec, "more than %d numbers", maxNumbers)
+			}
+		}
+	}
+}
+
+// noNull returns an error if one of the numbers at p is null.
+func (n numbers) noNull(p path) error {
+	i := slices.IndexFunc(n.x, math.IsNaN)
+	switch {
+	case i < 0:
+		return nil
+	case n.flat:
+		return p.index(i).errorf("null; it must be a number")
+	}
+	return p.index(i / n.T).index(i % n.T).errorf("null; it must be a number")
+}
+
+// matrix returns an error unless the numbers at p are a matrix with elements.
+func (n numbers) matrix(p path) error {
+	switch {
+	case n.x == nil:
+		return p.errorf("missing")
+	case len(n.x) == 0:
+		return p.errorf("no tokens: shape %v", n.Shape)
+	case n.flat:
+		return p.index(0).errorf("a number; it must be a list of numbers")
+	}
+	return nil
+}
+
+// readCases reads each of the cases in the list of this name.
+func readCases[T, R any](name string, cases []T, read func(T, path) (R, error)) (out []R, err error) {
+	for i, c := range cases {
+		r, err := read(c, path("").field(name).index(i))
 		if err != nil {
 			return nil, err
 		}
+		out = append(out, r)
 	}
 	return out, nil
+}
+
+// inOrder joins the results of two lists in the order of the file.
+func inOrder[R any](f File, first string, a []R, second string, b []R) []R {
+	if len(a) > 0 && len(b) > 0 && f.offset(path("").field(second)) < f.offset(path("").field(first)) {
+		a, b = b, a
+	}
+	return append(a, b...)
 }

@@ -2,11 +2,97 @@ package explain
 
 import (
 	"fmt"
+	"io"
 	"math"
-	"strings"
 
 	"grpo/internal/textutil"
 )
+
+// Batch is the result of a batch file.
+type Batch struct {
+	Cases any // a list, for JSON
+
+	file   string
+	noun   string // of one case
+	checks []Check
+	table  func(*page)
+}
+
+// newBatch collects the checks of the cases.
+func newBatch[T any](f File, noun string, cases []T, check func(T) Check, table func(*page, []T, []Check)) Batch {
+	b := Batch{Cases: cases, file: f.Name, noun: noun}
+	for _, c := range cases {
+		b.checks = append(b.checks, check(c))
+	}
+	b.table = func(p *page) { table(p, cases, b.checks) }
+	return b
+}
+
+// WriteText writes a table of the cases, and the comparison with the file's expected values.
+func (b Batch) WriteText(w io.Writer) error {
+	p := &page{}
+	p.title("%s of %s", textutil.Count(len(b.checks), b.noun), b.file)
+	b.table(p)
+	all, checked, wrong := b.sum()
+	if all.Values == 0 {
+		return p.writeTo(w)
+	}
+	p.gap()
+	agreement, worst := fmt.Sprintf("all %s agree within", textutil.Count(all.Values, "number")), digits(all.Worst, 1)
+	if wrong > 0 {
+		agreement = fmt.Sprintf("and %d %s by more than", wrong, plural(wrong, "differs", "differ"))
+		worst = digits(all.Worst, 3)
+	}
+	p.paragraph("The file has expected values for %s%s %s %s + %s * |expected| (largest difference %s).",
+		textutil.Count(checked, "case"), plural(min(wrong, 1), ",", ":"), agreement, short(atol), short(rtol), worst)
+	if wrong > 0 {
+		p.gap()
+	}
+	for i, c := range b.checks {
+		for _, d := range c.Differences {
+			p.line("case %d, %s", i, d)
+		}
+	}
+	return p.writeTo(w)
+}
+
+// Disagreement returns an error if a case differs from the expected values of its file. It names
+// each quantity of the first such case.
+func (b Batch) Disagreement() error {
+	_, _, wrong := b.sum()
+	for i, c := range b.checks {
+		if c.Wrong > 0 {
+			return fmt.Errorf("compare with the expected values of %s: %d of %s %s: case %d, %s", b.file, wrong,
+				textutil.Count(len(b.checks), "case"), plural(wrong, "differs", "differ"), i,
+				each(c.Differences, "; ", Difference.String))
+		}
+	}
+	return nil
+}
+
+// sum returns the totals of the checks, and the numbers of cases with expected and with wrong values.
+func (b Batch) sum() (all Check, checked, wrong int) {
+	for _, c := range b.checks {
+		all.Values += c.Values
+		all.Worst = max(all.Worst, c.Worst)
+		checked += min(c.Values, 1)
+		wrong += min(c.Wrong, 1)
+	}
+	return all, checked, wrong
+}
+
+// caseTable writes a table of cases, with a column for the checks of its rows if there are any; row
+// 0 is the header.
+func (p *page) caseTable(align string, table [][]string, checks []Check) {
+	if all, _, _ := (Batch{checks: checks}).sum(); all.Values > 0 {
+		table[0] = append(table[0], "file's values")
+		for i, c := range checks {
+			table[i+1] = append(table[i+1], c.String())
+		}
+	}
+	p.table(align, table...)
+	p.gap()
+}
 
 // Two numbers agree if they differ by at most atol + rtol * |expected|.
 const (
@@ -14,7 +100,8 @@ const (
 	atol = 1e-6
 )
 
-// Check compares computed numbers with the expected values of a file.
+// Check compares computed numbers with the expected values of a case; it has no values if there are
+// none.
 type Check struct {
 	Values      int          // number compared
 	Wrong       int          // number outside the tolerance
@@ -30,6 +117,7 @@ type Difference struct {
 	Wrong, Values int
 }
 
+// String names the first number that differs.
 func (d Difference) String() string {
 	got := short(d.Got)
 	if math.IsInf(d.Got, 1) { // see expected.check
@@ -42,13 +130,8 @@ func (d Difference) String() string {
 	return s
 }
 
-// add compares one number.
-func (c *Check) add(name string, got, want float64) {
-	c.addAll(name, []float64{got}, []float64{want}, func(int) string { return "" })
-}
-
-// addAll compares the numbers of one quantity; index names the place of the i-th.
-func (c *Check) addAll(name string, got, want []float64, index func(i int) string) {
+// add compares the numbers of one quantity: one number, or a matrix of this many columns.
+func (c *Check) add(name string, columns int, got, want []float64) {
 	diff := Difference{Name: name, Values: len(want)}
 	for i, w := range want {
 		c.Values++
@@ -59,11 +142,19 @@ func (c *Check) addAll(name string, got, want []float64, index func(i int) strin
 		if !(d <= c.Worst) {
 			c.Worst = d
 		}
-		if !(d <= atol+rtol*math.Abs(w)) {
-			c.Wrong++
-			if diff.Wrong++; diff.Wrong == 1 {
-				diff.Index, diff.Got, diff.Want = index(i), got[i], w
-			}
+		if d <= atol+rtol*math.Abs(w) {
+			continue
+		}
+		c.Wrong++
+		if diff.Wrong++; diff.Wrong > 1 {
+			continue
+		}
+		diff.Got, diff.Want = got[i], w
+		switch {
+		case columns > 1:
+			diff.Index = fmt.Sprintf("[%d][%d]", i/columns, i%columns)
+		case len(want) > 1:
+			diff.Index = fmt.Sprintf("[%d]", i)
 		}
 	}
 	if diff.Wrong > 0 {
@@ -71,125 +162,13 @@ func (c *Check) addAll(name string, got, want []float64, index func(i int) strin
 	}
 }
 
-// orNil returns nil for a check without values.
-func (c *Check) orNil() *Check {
-	if c.Values == 0 {
-		return nil
-	}
-	return c
-}
-
-// String describes the result; "" for a nil check.
-func (c *Check) String() string {
+// String describes the result; "" without expected values.
+func (c Check) String() string {
 	switch {
-	case c == nil:
+	case c.Values == 0:
 		return ""
 	case c.Wrong == 0:
 		return "agrees"
 	}
-	var names []string
-	for _, d := range c.Differences {
-		names = append(names, textutil.Printable(d.Name, 43))
-	}
-	return "differs: " + strings.Join(names, ", ")
-}
-
-// Case is a case of a batch file.
-type Case interface{ check() *Check }
-
-func (c LossCase) check() *Check      { return c.Check }
-func (c AdvantageCase) check() *Check { return c.Check }
-func (c RewardCase) check() *Check    { return c.Check }
-
-func checksOf[T Case](cases []T) []*Check {
-	checks := make([]*Check, len(cases))
-	for i, c := range cases {
-		checks[i] = c.check()
-	}
-	return checks
-}
-
-// Disagreement returns an error if a case differs from the expected values of its file. It names
-// each quantity of the first such case.
-func Disagreement[T Case](file string, cases []T) error {
-	wrong, first := 0, ""
-	for i, check := range checksOf(cases) {
-		if check == nil || check.Wrong == 0 {
-			continue
-		}
-		if wrong++; wrong == 1 {
-			first = fmt.Sprintf("case %d, ", i) + each(check.Differences, "; ", Difference.String)
-		}
-	}
-	if wrong == 0 {
-		return nil
-	}
-	return fmt.Errorf("compare with the expected values of %s: %d of %s %s: %s", file, wrong,
-		textutil.Count(len(cases), "case"), plural(wrong, "differs", "differ"), first)
-}
-
-// caseTable writes a table of cases, with a column for the checks of its rows if there are any; row
-// 0 is the header.
-func (p *page) caseTable(align string, table [][]string, checks []*Check) {
-	for i, row := range table {
-		switch {
-		case sum(checks).Values == 0:
-		case i == 0:
-			table[i] = append(row, "file's values")
-		default:
-			table[i] = append(row, checks[i-1].String())
-		}
-	}
-	p.table(align, table...)
-	p.gap()
-}
-
-// checks summarizes the comparison with the file's expected values.
-func (p *page) checks(checks []*Check) {
-	all := sum(checks)
-	if all.Values == 0 {
-		return
-	}
-	checked, wrong := 0, 0
-	for _, c := range checks {
-		if c != nil {
-			checked++
-			wrong += min(c.Wrong, 1)
-		}
-	}
-	p.gap()
-	cases := textutil.Count(checked, "case")
-	if wrong == 0 {
-		p.paragraph(`The file has expected values for %s: all %s agree within %s + %s * |expected| (largest
-			difference %s).`,
-			cases, textutil.Count(all.Values, "number"), short(atol), short(rtol), digits(all.Worst, 1))
-	} else {
-		p.paragraph(`The file has expected values for %s, and %d %s by more than %s + %s * |expected| (largest
-			difference %s).`,
-			cases, wrong, plural(wrong, "differs", "differ"), short(atol), short(rtol), digits(all.Worst, 3))
-		p.differences(checks)
-	}
-}
-
-// differences lists what differs, by the number of the case.
-func (p *page) differences(checks []*Check) {
-	p.gap()
-	for i, c := range checks {
-		if c == nil {
-			continue
-		}
-		for _, d := range c.Differences {
-			p.line("case %d, %s", i, d)
-		}
-	}
-}
-
-func sum(checks []*Check) (all Check) {
-	for _, c := range checks {
-		if c != nil {
-			all.Values += c.Values
-			all.Worst = max(all.Worst, c.Worst)
-		}
-	}
-	return all
+	return "differs: " + each(c.Differences, ", ", func(d Difference) string { return textutil.Printable(d.Name, 43) })
 }

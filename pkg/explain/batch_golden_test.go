@@ -89,7 +89,7 @@ func TestGoldenLosses(t *testing.T) {
 	} {
 		data := reference(t, f.file)
 		want := decode(t, data)[f.list].([]any)
-		cases, err := Losses(f.file, data)
+		cases, err := losses(File{f.file, data})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestGoldenLosses(t *testing.T) {
 				row.equal(t, "case", asJSON(t, c), map[string]any{
 					"loss": w["loss"], "grad_per_token_logps": w[f.grad], "metrics": w["metrics"],
 				})
-				if c.Check == nil || c.Check.Wrong != 0 {
+				if c.Check.Values == 0 || c.Check.Wrong != 0 {
 					t.Errorf("the comparison with the file gives %v", c.Check)
 				}
 			})
@@ -117,7 +117,7 @@ func TestGoldenAdvantages(t *testing.T) {
 	data := reference(t, file)
 	root := decode(t, data)
 	want := slices.Concat(root["grpo"].([]any), root["rloo"].([]any))
-	cases, err := GroupedAdvantages(file, data, TRLEps)
+	cases, err := groupedAdvantages(File{file, data}, TRLEps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestGoldenAdvantages(t *testing.T) {
 		row.cases++
 		t.Run(fmt.Sprintf("%02d %s", i, c.Name), func(t *testing.T) {
 			row.equal(t, "case", asJSON(t, c), map[string]any{"advantages": want[i].(map[string]any)["advantages"]})
-			if c.Check == nil || c.Check.Wrong != 0 {
+			if c.Check.Values == 0 || c.Check.Wrong != 0 {
 				t.Errorf("the comparison with the file gives %v", c.Check)
 			}
 		})
@@ -140,7 +140,7 @@ func TestGoldenRewards(t *testing.T) {
 	const file = "drgrpo_grader_cases.json"
 	data := shared(t, file)
 	want := decode(t, data)["cases"].([]any)
-	cases, err := Rewards(file, data)
+	cases, err := rewards(File{file, data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,9 +161,9 @@ func TestGoldenRewards(t *testing.T) {
 
 // The list "rloo" can be before "grpo": the order of the file is kept.
 func TestCasesKeepTheOrderOfTheFile(t *testing.T) {
-	cases, err := GroupedAdvantages("f", []byte(`{
+	cases, err := groupedAdvantages(File{"f", []byte(`{
 		"rloo": [{"rewards_per_func": [1, 0], "num_generations": 2}],
-		"grpo": [{"rewards_per_func": [1, 0], "num_generations": 2, "scale_rewards": "none"}]}`), TRLEps)
+		"grpo": [{"rewards_per_func": [1, 0], "num_generations": 2, "scale_rewards": "none"}]}`)}, TRLEps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestRLOOWithAPenalty(t *testing.T) {
 		"rloo": [{"rewards_per_func": [[3], [0]], "num_generations": 2, "beta": 0.5, "reward_clip_range": [-1, 1]}],
 		"rloo_beta_inputs": {"mask": [[1, 1], [1, 0]],
 			"old_per_token_logps": [[-1, -2], [-1, null]], "ref_per_token_logps": [[-1.5, -2.5], [-0.8, null]]}}`
-	cases, err := GroupedAdvantages("f", []byte(file), TRLEps)
+	cases, err := groupedAdvantages(File{"f", []byte(file)}, TRLEps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestRLOOWithAPenalty(t *testing.T) {
 func TestMaskedTokensOfAFileDoNotLeak(t *testing.T) {
 	const file = "trl_loss_cases.json"
 	data := reference(t, file)
-	want, err := Losses(file, data)
+	want, err := losses(File{file, data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestMaskedTokensOfAFileDoNotLeak(t *testing.T) {
 	if !strings.Contains(string(poisoned), "null,null") {
 		t.Fatal("no value was poisoned")
 	}
-	got, err := Losses(file, poisoned)
+	got, err := losses(File{file, poisoned})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestCheckFindsWhatDiffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Losses("f", data)
+	got, err := losses(File{"f", data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,19 +254,18 @@ func TestCheckFindsWhatDiffers(t *testing.T) {
 	if d[1].Index != "[1][0]" || d[1].Want != 3 || d[1].Got != got[0].Grad[1][0] || d[1].Wrong != 2 {
 		t.Errorf("the gradient: %+v", d[1])
 	}
-	var b strings.Builder
-	if err := WriteLosses(&b, "f", got); err != nil {
+	b, err := Losses(File{"f", data})
+	if err != nil {
 		t.Fatal(err)
 	}
-	textHas(t, b.String(), "expected values for 3 cases, and 3 differ by more than", "case 0, loss: expected 1, got ",
+	textHas(t, textOf(t, b), "expected values for 3 cases, and 3 differ by more than", "case 0, loss: expected 1, got ",
 		"case 0, gradient[1][0]: expected 3, got ", "(2 of ", "case 1, entropy: expected 0, got ")
-	if err := Disagreement("f", got); err == nil || !strings.Contains(err.Error(), "gradient[1][0]: expected 3") {
+	if err := b.Disagreement(); err == nil || !strings.Contains(err.Error(), "gradient[1][0]: expected 3") {
 		t.Errorf("the error is %v", err)
 	}
 	c := Check{}
-	c.add("a", math.NaN(), 1)
-	c.add("b", math.Inf(1), math.Inf(1))
-	c.add("c", math.NaN(), math.NaN())
+	c.add("a", 1, []float64{math.NaN()}, []float64{1})
+	c.add("b", 1, []float64{math.Inf(1), math.NaN()}, []float64{math.Inf(1), math.NaN()})
 	if c.Wrong != 1 || c.Differences[0].Name != "a" {
 		t.Errorf("check %+v", c)
 	}

@@ -2,13 +2,13 @@ package explain
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 
-	"grpo/internal/textutil"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"grpo/pkg/rl"
 )
 
@@ -16,7 +16,7 @@ import (
 type LossCase struct {
 	Name     string  `json:"-"` // the settings that differ from the defaults
 	OnPolicy bool    `json:"-"`
-	Check    *Check  `json:"-"` // nil if the file has no expected values
+	Check    Check   `json:"-"`
 	Loss     float64 `json:"loss"`
 	// Grad (B, T) is the gradient with respect to the log-probabilities.
 	Grad [][]float64 `json:"grad_per_token_logps"`
@@ -26,9 +26,37 @@ type LossCase struct {
 	clips bool // the loss has a clip
 }
 
+type lossFile struct {
+	Inputs       lossInputs `json:"inputs"`
+	Cases        []trlCase  `json:"cases"`
+	PolicyLosses []verlCase `json:"policy_losses"`
+	// The reference data has cases of other functions.
+	Advantages jsontext.Value `json:"advantages"`
+	KLPenalty  jsontext.Value `json:"kl_penalty"`
+	AggLoss    jsontext.Value `json:"agg_loss"`
+}
+
+// lossInputs are the matrices that the cases of a file share.
+type lossInputs struct {
+	Mask       numbers `json:"mask"`
+	B          int     `json:"B"`
+	T          int     `json:"T"`
+	LogProbs   numbers `json:"per_token_logps"`
+	Old        numbers `json:"old_per_token_logps"`
+	Ref        numbers `json:"ref_per_token_logps"`
+	Entropies  numbers `json:"entropies"`
+	Advantages numbers `json:"advantages"` // for each completion or token
+	// The reference data has unused fields.
+	Lens           jsontext.Value `json:"lens"`
+	Rewards        jsontext.Value `json:"rewards"`
+	NumGenerations jsontext.Value `json:"num_generations"`
+	TokenRewards   jsontext.Value `json:"token_level_rewards"`
+	Index          jsontext.Value `json:"index"`
+}
+
 // lossRequest is a case that has been read and checked.
 type lossRequest struct {
-	at       value
+	at       path
 	name     string
 	cfg      rl.LossConfig
 	quantile float64 // top_entropy_quantile; 1 = all
@@ -36,170 +64,138 @@ type lossRequest struct {
 	steps    int // micro-batches: multiplies the batch's totals
 	metrics  func(rl.Result) map[string]float64
 	want     expected
+	grad     numbers // expected
 }
 
 // expected are the expected values of a case, nil if missing.
 type expected struct {
-	Loss    *float64           `json:"loss"`
-	Metrics map[string]float64 `json:"metrics"`
-
-	grad [][]float64
+	Loss    *float64            `json:"loss"`
+	Metrics map[string]*float64 `json:"metrics"`
 }
-
-// lossKinds reads a case of each list, in TRL's and verl's format.
-var lossKinds = map[string]func(value) (lossRequest, error){"cases": trlCase, "policy_losses": verlCase}
 
 // Losses reads a batch in TRL's format ("inputs" and "cases") or verl's ("inputs"
 // and "policy_losses") and computes the loss, its gradient and the metrics of each
 // case, in the order of the file. `grpo explain loss --help` describes the fields.
-func Losses(file string, data []byte) (cases []LossCase, err error) {
+func Losses(f File) (Batch, error) {
+	cases, err := losses(f)
+	return newBatch(f, "case", cases, func(c LossCase) Check { return c.Check }, lossTable), err
+}
+
+func losses(f File) (cases []LossCase, err error) {
 	defer named("loss", &err)
-	var f struct {
-		Inputs       value `json:"inputs" check:"required"`
-		Cases        value `json:"cases"`
-		PolicyLosses value `json:"policy_losses"`
-	}
-	root, err := document(file, data, &f, "advantages", "kl_penalty", "agg_loss")
-	if err != nil {
+	var in lossFile
+	if err := f.decode(&in, defaulted(trlDefaults), defaulted(verlDefaults)); err != nil {
 		return nil, err
 	}
-	batch, err := readInputs(f.Inputs)
+	batch, err := in.Inputs.batch("/inputs")
 	if err != nil {
-		return nil, err
+		return nil, f.locate(err)
 	}
-	requests, err := readCases(lossKinds, f.Cases, f.PolicyLosses)
+	requests, err := readCases("cases", in.Cases, trlCase.request)
 	if err != nil {
-		return nil, err
+		return nil, f.locate(err)
 	}
-	if len(requests) == 0 {
-		return nil, root.errorf(`no cases: there is neither a list "cases" (TRL) nor "policy_losses" (verl)`)
+	verl, err := readCases("policy_losses", in.PolicyLosses, verlCase.request)
+	if err != nil {
+		return nil, f.locate(err)
 	}
-	if n := batch.Shape.Len(); len(requests) > maxNumbers/n {
-		return nil, root.errorf("%d cases of %d tokens are more than %d numbers (split the cases)",
-			len(requests), n, maxNumbers)
+	requests = inOrder(f, "cases", requests, "policy_losses", verl)
+	n := batch.Shape.Len()
+	switch {
+	case len(requests) == 0:
+		return nil, fmt.Errorf(`%s: no cases: there is neither a list "cases" (TRL) nor "policy_losses" (verl)`, f.Name)
+	case len(requests) > maxNumbers/n:
+		return nil, fmt.Errorf("%s: %d cases of %d tokens are more than %d numbers (split the cases)",
+			f.Name, len(requests), n, maxNumbers)
 	}
 	for _, r := range requests {
 		c, err := r.compute(batch)
 		if err != nil {
-			return nil, r.at.errorf("%w", err)
+			return nil, f.locate(r.at.errorf("%w", err))
 		}
 		cases = append(cases, c)
 	}
 	return cases, nil
 }
 
-// readInputs reads the matrices that the cases of a file share.
-func readInputs(v value) (b rl.Batch, err error) {
-	var in struct {
-		Mask       [][]float64 `json:"mask" check:"required"`
-		B          int         `json:"B"`
-		T          int         `json:"T"`
-		LogProbs   [][]float64 `json:"per_token_logps" check:"required"`
-		Old        [][]float64 `json:"old_per_token_logps"`
-		Ref        [][]float64 `json:"ref_per_token_logps"`
-		Entropies  [][]float64 `json:"entropies"`
-		Advantages value       `json:"advantages" check:"required"`
-	}
-	// The reference data has unused fields.
-	if err := v.decode(&in, "lens", "rewards", "num_generations", "token_level_rewards", "index"); err != nil {
-		return b, err
-	}
-	if b.Shape, b.Mask, err = readMask(v.field("mask"), in.Mask); err != nil {
+// batch checks the matrices, which are of the mask's shape.
+func (in lossInputs) batch(at path) (b rl.Batch, err error) {
+	b.Shape = in.Mask.Shape
+	if b.Mask, err = in.Mask.bits(at.field("mask")); err != nil {
 		return b, err
 	}
 	if in.B != 0 && in.B != b.Shape.B {
-		return b, v.field("B").errorf("%d, but the mask is of shape %v", in.B, b.Shape)
+		return b, at.field("B").errorf("%d, but the mask is of shape %v", in.B, b.Shape)
 	}
 	if in.T != 0 && in.T != b.Shape.T {
-		return b, v.field("T").errorf("%d, but the mask is of shape %v", in.T, b.Shape)
+		return b, at.field("T").errorf("%d, but the mask is of shape %v", in.T, b.Shape)
 	}
-	var perToken [][]float64
-	if in.Advantages.nested() {
-		err = in.Advantages.decode(&perToken)
-	} else if err = in.Advantages.decode(&b.Advantages); err == nil {
-		if err = in.Advantages.noNull(b.Advantages); err == nil && len(b.Advantages) != b.Shape.B {
-			err = in.Advantages.errorf("%d numbers; there are %d sequences", len(b.Advantages), b.Shape.B)
-		}
+	adv := at.field("advantages")
+	switch b.Advantages = in.Advantages.x; {
+	case !in.Advantages.flat:
+		err = in.Advantages.check(adv, b.Shape, b.Mask)
+	case len(b.Advantages) != b.Shape.B:
+		err = adv.errorf("%d numbers; there are %d sequences", len(b.Advantages), b.Shape.B)
+	default:
+		err = in.Advantages.noNull(adv)
 	}
 	if err != nil {
 		return b, err
 	}
 	for _, m := range []struct {
-		name string
-		rows [][]float64
-		to   *[]float64
+		name     string
+		in       numbers
+		to       *[]float64
+		optional bool
 	}{
-		{"per_token_logps", in.LogProbs, &b.LogProbs},
-		{"old_per_token_logps", in.Old, &b.OldLogProbs},
-		{"ref_per_token_logps", in.Ref, &b.RefLogProbs},
-		{"entropies", in.Entropies, &b.Entropies},
-		{"advantages", perToken, &b.Advantages},
+		{"per_token_logps", in.LogProbs, &b.LogProbs, false},
+		{"old_per_token_logps", in.Old, &b.OldLogProbs, true},
+		{"ref_per_token_logps", in.Ref, &b.RefLogProbs, true},
+		{"entropies", in.Entropies, &b.Entropies, true},
 	} {
-		if m.rows == nil {
+		if m.in.x == nil && m.optional {
 			continue
 		}
-		if *m.to, err = readTokens(v.field(m.name), m.rows, b.Shape, b.Mask); err != nil {
+		if err := m.in.check(at.field(m.name), b.Shape, b.Mask); err != nil {
 			return b, err
 		}
+		*m.to = m.in.x
 	}
 	return b, nil
 }
 
-// readMask returns the mask and its shape.
-func readMask(at value, m [][]float64) (s rl.Shape, mask []bool, err error) {
-	x, s, err := flatten(at, m)
-	if err != nil {
-		return s, nil, err
+// bits converts a mask, whose numbers are 0 or 1.
+func (n numbers) bits(at path) ([]bool, error) {
+	if err := n.matrix(at); err != nil {
+		return nil, err
 	}
-	if len(x) == 0 {
-		return s, nil, at.errorf("no tokens: shape %v", s)
+	if err := n.noNull(at); err != nil {
+		return nil, err
 	}
-	mask = make([]bool, len(x))
-	for i, v := range x {
-		switch {
-		case math.IsNaN(v):
-			return s, nil, at.index(i / s.T).index(i % s.T).errorf("null; it must be a number")
-		case v != 0 && v != 1:
-			return s, nil, at.index(i/s.T).index(i%s.T).errorf("%v; a mask is 0 or 1", v)
+	mask := make([]bool, len(n.x))
+	for i, v := range n.x {
+		if v != 0 && v != 1 {
+			return nil, at.index(i/n.T).index(i%n.T).errorf("%v; a mask is 0 or 1", v)
 		}
 		mask[i] = v == 1
 	}
-	return s, mask, nil
+	return mask, nil
 }
 
-// readTokens returns a matrix of the mask's shape, flat. A null is allowed where the
-// mask is 0.
-func readTokens(at value, m [][]float64, s rl.Shape, mask []bool) ([]float64, error) {
-	x, shape, err := flatten(at, m)
-	if err != nil {
-		return nil, err
+// check returns an error unless a matrix is of the mask's shape, with a number where the mask is 1.
+func (n numbers) check(at path, s rl.Shape, mask []bool) error {
+	if err := n.matrix(at); err != nil {
+		return err
 	}
-	if shape != s {
-		return nil, at.errorf("shape %v, but the mask is of shape %v", shape, s)
+	if n.Shape != s {
+		return at.errorf("shape %v, but the mask is of shape %v", n.Shape, s)
 	}
-	for i, v := range x {
+	for i, v := range n.x {
 		if mask[i] && math.IsNaN(v) {
-			return nil, at.index(i / s.T).index(i % s.T).errorf("null where the mask is 1")
+			return at.index(i / s.T).index(i % s.T).errorf("null where the mask is 1")
 		}
 	}
-	return x, nil
-}
-
-// flatten returns a matrix in row-major order; its rows must have equal lengths.
-func flatten(at value, m [][]float64) (x []float64, s rl.Shape, err error) {
-	for i, row := range m {
-		if len(row) != len(m[0]) {
-			return nil, s, at.index(i).errorf("%d numbers; the rows before it have %d (pad the shorter ones)",
-				len(row), len(m[0]))
-		}
-	}
-	if s.B = len(m); s.B > 0 {
-		s.T = len(m[0])
-	}
-	if s.Len() > maxNumbers {
-		return nil, s, at.errorf("more than %d numbers", maxNumbers)
-	}
-	return slices.Concat(m...), s, nil
+	return nil
 }
 
 // compute runs one case. On-policy the old log-probabilities are the policy's own,
@@ -232,56 +228,47 @@ func (r lossRequest) compute(b rl.Batch) (c LossCase, err error) {
 	}
 	c.Loss, c.Grad, c.Metrics = res.Loss, rows(b.Shape, res.Grad), r.metrics(res)
 	c.clips = res.Stats.ClipUnits > 0
-	c.Check, err = r.want.check(c)
-	return c, err
-}
-
-// check compares with the expected values; nil if there are none.
-func (w expected) check(got LossCase) (*Check, error) {
-	c := &Check{}
-	if w.Loss != nil {
-		c.add("loss", got.Loss, *w.Loss)
+	if w := r.want.Loss; w != nil {
+		c.Check.add("loss", 1, []float64{c.Loss}, []float64{*w})
 	}
-	if w.grad != nil {
-		sameLength := func(a, b []float64) bool { return len(a) == len(b) }
-		if !slices.EqualFunc(w.grad, got.Grad, sameLength) {
-			return nil, fmt.Errorf("the expected gradient is not of the batch's shape (%d, %d)",
-				len(got.Grad), len(got.Grad[0]))
+	if r.grad.x != nil {
+		if r.grad.Shape != b.Shape {
+			return c, fmt.Errorf("the expected gradient is not of the batch's shape %v", b.Shape)
 		}
-		columns := len(got.Grad[0])
-		c.addAll("gradient", slices.Concat(got.Grad...), slices.Concat(w.grad...), func(i int) string {
-			return fmt.Sprintf("[%d][%d]", i/columns, i%columns)
-		})
+		c.Check.add("gradient", b.Shape.T, res.Grad, r.grad.x)
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.Metrics)) {
-		g, ok := got.Metrics[name]
+	for _, name := range slices.Sorted(maps.Keys(r.want.Metrics)) {
+		got, ok := c.Metrics[name]
 		if !ok {
-			g = math.Inf(1) // a metric that is not computed here never agrees
+			got = noMetric
 		}
-		c.add(name, g, w.Metrics[name])
+		want := math.NaN()
+		if w := r.want.Metrics[name]; w != nil {
+			want = *w
+		}
+		c.Check.add(name, 1, []float64{got}, []float64{want})
 	}
-	return c.orNil(), nil
+	return c, nil
 }
 
-// WriteLosses writes a table of the cases and the conclusions.
-func WriteLosses(w io.Writer, file string, cases []LossCase) error {
-	p := &page{}
-	p.title("%s of %s", textutil.Count(len(cases), "case"), file)
+// noMetric stands for a metric that is not computed here, which never agrees.
+var noMetric = math.Inf(1)
+
+// lossTable writes a table of the cases and the conclusions.
+func lossTable(p *page, cases []LossCase, checks []Check) {
 	table := [][]string{{"case", "configuration", "", "loss", "|gradient|", "clipped", "low", "high", "dual"}}
-	checks := checksOf(cases)
 	onPolicy := map[bool]string{true: "on-policy"}
 	for i, c := range cases {
 		squares := 0.0
 		for _, g := range slices.Concat(c.Grad...) {
 			squares += g * g
 		}
-		row := []string{
+		table = append(table, []string{
 			strconv.Itoa(i), c.Name, onPolicy[c.OnPolicy], digits(c.Loss, 6), digits(math.Sqrt(squares), 6),
 			c.clipFraction("clip_ratio/region_mean", "cispo_clip_ratio", "actor/pg_clipfrac"),
 			c.clipFraction("clip_ratio/low_mean"), c.clipFraction("clip_ratio/high_mean"),
 			c.clipFraction("actor/pg_clipfrac_lower"),
-		}
-		table = append(table, row)
+		})
 	}
 	p.caseTable("lllrrrrrrl", table, checks)
 	p.paragraph(`|gradient| is the norm of dL/dlogp over all tokens. clipped, low, high and dual are fractions of the
@@ -292,8 +279,6 @@ func WriteLosses(w io.Writer, file string, cases []LossCase) error {
 			minus the mean advantage, 0. Both are correct: the gradient is not 0. In --json the clip fractions are
 			TRL's, which reports 0 there.`)
 	}
-	p.checks(checks)
-	return p.writeTo(w)
 }
 
 // clipFraction is the metric with one of these names: "n/a" on-policy, "" if the loss has no such

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// lossFile is a small batch of two completions by two tokens. An edit replaces a
+// lossExample is a small batch of two completions by two tokens. An edit replaces a
 // part of it.
-const lossFile = `{
+const lossExample = `{
 	"_source": "a remark",
 	"inputs": {
 		"mask": [[1, 1], [1, 0]],
@@ -22,11 +22,11 @@ const lossFile = `{
 }`
 
 func TestLossesOfASmallFile(t *testing.T) {
-	cases, err := Losses("f.json", []byte(lossFile))
+	cases, err := losses(File{"f.json", []byte(lossExample)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cases) != 2 || cases[0].Check != nil || cases[1].Name != "dapo, epsilon_high 0.28" {
+	if len(cases) != 2 || cases[0].Check.Values != 0 || cases[1].Name != "dapo, epsilon_high 0.28" {
 		t.Fatalf("cases %+v", cases)
 	}
 	for _, tt := range []struct{ name, old, new string }{
@@ -37,7 +37,7 @@ func TestLossesOfASmallFile(t *testing.T) {
 		{"a missing null", `"mask"`, `"ref_per_token_logps": null, "mask"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Losses("f.json", edit(t, lossFile, tt.old, tt.new))
+			got, err := losses(File{"f.json", edit(t, lossExample, tt.old, tt.new)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,20 +55,16 @@ func TestOnPolicyCases(t *testing.T) {
 		{"on_policy", `"loss_type": "grpo"`, `"loss_type": "grpo", "on_policy": true`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cases, err := Losses("f.json", edit(t, lossFile, tt.old, tt.new))
+			b, err := Losses(File{"f.json", edit(t, lossExample, tt.old, tt.new)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := cases[0]
+			c := b.Cases.([]LossCase)[0]
 			if !c.OnPolicy || c.Metrics["clip_ratio/region_mean"] != 0 {
 				t.Errorf("on-policy %v, metrics %v", c.OnPolicy, c.Metrics)
 			}
 			same(t, "loss and gradient", []float64{c.Loss, c.Grad[0][0], c.Grad[1][0]}, []float64{0, -0.25, 0.5})
-			var b strings.Builder
-			if err := WriteLosses(&b, "f.json", cases); err != nil {
-				t.Fatal(err)
-			}
-			textHas(t, b.String(), "0 grpo on-policy", "n/a n/a n/a", "On-policy the ratio is 1")
+			textHas(t, textOf(t, b), "0 grpo on-policy", "n/a n/a n/a", "On-policy the ratio is 1")
 		})
 	}
 }
@@ -78,7 +74,7 @@ func TestOnPolicyCases(t *testing.T) {
 func TestCurveParameters(t *testing.T) {
 	loss := func(config string) float64 {
 		t.Helper()
-		cases, err := Losses("f.json", edit(t, lossFile, `"loss_type": "grpo"`, config))
+		cases, err := losses(File{"f.json", edit(t, lossExample, `"loss_type": "grpo"`, config)})
 		if err != nil {
 			t.Fatal(err)
 		}

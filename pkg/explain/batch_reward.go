@@ -1,11 +1,12 @@
 package explain
 
 import (
-	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/gsm8k"
@@ -16,7 +17,7 @@ type RewardCase struct {
 	gsm8k.R1Verdict
 	Response string   `json:"-"`
 	Gold     []string `json:"-"`
-	Check    *Check   `json:"-"` // nil if the file has no expected values
+	Check    Check    `json:"-"`
 }
 
 // graders are the reward functions that a case can use, by the assignment's names and this
@@ -28,48 +29,55 @@ var graders = map[string]func(response string, golds ...string) gsm8k.R1Verdict{
 	"question_only":           gsm8k.GradeQuestionOnly,
 }
 
+type rewardFile struct {
+	Cases []rewardFields `json:"cases"`
+}
+
+type rewardFields struct {
+	Fn       string         `json:"fn"`
+	Response *string        `json:"response"`
+	Gold     jsontext.Value `json:"ground_truth"`
+	Format   *float64       `json:"format_reward"`
+	Answer   *float64       `json:"answer_reward"`
+	Reward   *float64       `json:"reward"`
+}
+
 // Rewards reads a batch of responses and grades each, in the order of the file: a
 // list "cases" of objects with "response", "ground_truth" (a string, a number, or a
 // list of accepted answers) and "fn" (r1_zero_reward_fn if missing).
-func Rewards(file string, data []byte) (cases []RewardCase, err error) {
-	defer named("reward", &err)
-	var f struct {
-		Cases value `json:"cases" check:"required"`
-	}
-	if _, err := document(file, data, &f); err != nil {
-		return nil, err
-	}
-	kinds := map[string]func(value) (RewardCase, error){"cases": rewardCase}
-	if cases, err = readCases(kinds, f.Cases); err != nil {
-		return nil, err
-	}
-	if len(cases) == 0 {
-		return nil, f.Cases.errorf("no cases")
-	}
-	return cases, nil
+func Rewards(f File) (Batch, error) {
+	cases, err := rewards(f)
+	return newBatch(f, "response", cases, func(c RewardCase) Check { return c.Check }, rewardTable), err
 }
 
-func rewardCase(v value) (c RewardCase, err error) {
-	in := struct {
-		Fn       string   `json:"fn"`
-		Response *string  `json:"response" check:"required"`
-		Gold     value    `json:"ground_truth" check:"required"`
-		Format   *float64 `json:"format_reward"`
-		Answer   *float64 `json:"answer_reward"`
-		Reward   *float64 `json:"reward"`
-	}{Fn: "r1_zero_reward_fn"}
-	if err := v.decode(&in); err != nil {
+func rewards(f File) (cases []RewardCase, err error) {
+	defer named("reward", &err)
+	var in rewardFile
+	if err := f.decode(&in, defaulted(rewardFields{Fn: "r1_zero_reward_fn"})); err != nil {
+		return nil, err
+	}
+	if len(in.Cases) == 0 {
+		return nil, f.locate(path("/cases").errorf("no cases"))
+	}
+	cases, err = readCases("cases", in.Cases, rewardFields.grade)
+	return cases, f.locate(err)
+}
+
+func (in rewardFields) grade(at path) (c RewardCase, err error) {
+	if in.Response == nil {
+		return c, at.field("response").errorf("missing")
+	}
+	if in.Gold == nil {
+		return c, at.field("ground_truth").errorf("missing")
+	}
+	if err := at.field("fn").choice(in.Fn, slices.Sorted(maps.Keys(graders))...); err != nil {
 		return c, err
 	}
-	if err := v.field("fn").choice(in.Fn, slices.Sorted(maps.Keys(graders))...); err != nil {
-		return c, err
-	}
-	gold, err := gsm8k.GoldAnswers(in.Gold.raw)
+	gold, err := gsm8k.GoldAnswers([]byte(in.Gold))
 	if err != nil {
-		return c, in.Gold.errorf("%w", err)
+		return c, at.field("ground_truth").errorf("%w", err)
 	}
 	c = RewardCase{R1Verdict: graders[in.Fn](*in.Response, gold...), Response: *in.Response, Gold: gold}
-	check := &Check{}
 	for _, x := range []struct {
 		name string
 		got  float64
@@ -80,19 +88,15 @@ func rewardCase(v value) (c RewardCase, err error) {
 		{"reward", c.Reward, in.Reward},
 	} {
 		if x.want != nil {
-			check.add(x.name, x.got, *x.want)
+			c.Check.add(x.name, 1, []float64{x.got}, []float64{*x.want})
 		}
 	}
-	c.Check = check.orNil()
 	return c, nil
 }
 
-// WriteRewards writes a table of the cases.
-func WriteRewards(w io.Writer, file string, cases []RewardCase) error {
-	p := &page{}
-	p.title("%s of %s", textutil.Count(len(cases), "response"), file)
+// rewardTable writes a table of the cases.
+func rewardTable(p *page, cases []RewardCase, checks []Check) {
 	table := [][]string{{"case", "format", "answer", "reward", "gold", "response"}}
-	checks := checksOf(cases)
 	formatted, correct := 0, 0
 	for i, c := range cases {
 		table = append(table, []string{
@@ -102,9 +106,7 @@ func WriteRewards(w io.Writer, file string, cases []RewardCase) error {
 		formatted += int(c.FormatReward)
 		correct += int(c.AnswerReward)
 	}
-	p.caseTable("lrrrlll", table, checks)
+	p.caseTable("lrrrl", table, checks)
 	p.paragraph("%d formatted and correct, %d formatted and wrong, %d unformatted.",
 		correct, formatted-correct, len(cases)-formatted)
-	p.checks(checks)
-	return p.writeTo(w)
 }

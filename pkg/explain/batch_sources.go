@@ -13,15 +13,24 @@ import (
 // parameters of sapo and vespo 0 is the default of pkg/rl.
 type trlConfig struct {
 	rl.TRLOptions
-	TopEntropyQuantile        float64 `json:"top_entropy_quantile"`
-	GradientAccumulationSteps int     `json:"gradient_accumulation_steps"`
-	OnPolicy                  bool    `json:"on_policy"`
-	SAPOTempPos               float64 `json:"sapo_temperature_pos" check:"positive"`
-	SAPOTempNeg               float64 `json:"sapo_temperature_neg" check:"positive"`
-	VESPOKPos                 float64 `json:"vespo_k_pos" check:"positive"`
-	VESPOLambdaPos            float64 `json:"vespo_lambda_pos" check:"positive"`
-	VESPOKNeg                 float64 `json:"vespo_k_neg" check:"positive"`
-	VESPOLambdaNeg            float64 `json:"vespo_lambda_neg" check:"positive"`
+	EpsilonHigh               *positive `json:"epsilon_high"` // replaces the one of TRLOptions
+	Delta                     *positive `json:"delta"`
+	TopEntropyQuantile        float64   `json:"top_entropy_quantile"`
+	GradientAccumulationSteps int       `json:"gradient_accumulation_steps"`
+	OnPolicy                  bool      `json:"on_policy"`
+	SAPOTempPos               positive  `json:"sapo_temperature_pos"`
+	SAPOTempNeg               positive  `json:"sapo_temperature_neg"`
+	VESPOKPos                 positive  `json:"vespo_k_pos"`
+	VESPOLambdaPos            positive  `json:"vespo_lambda_pos"`
+	VESPOKNeg                 positive  `json:"vespo_k_neg"`
+	VESPOLambdaNeg            positive  `json:"vespo_lambda_neg"`
+}
+
+// trlCase is one of "cases".
+type trlCase struct {
+	expected
+	Grad   numbers    `json:"grad_per_token_logps"`
+	Config *trlConfig `json:"config"`
 }
 
 // trlDefaults are TRL's, except that loss_type is required.
@@ -30,42 +39,37 @@ var trlDefaults = trlConfig{
 	TopEntropyQuantile: 1, GradientAccumulationSteps: 1,
 }
 
-// trlCase reads one of "cases".
-func trlCase(v value) (r lossRequest, err error) {
-	var c struct {
-		expected
-		Grad   [][]float64 `json:"grad_per_token_logps"`
-		Config value       `json:"config" check:"required"`
+func (c trlCase) request(at path) (r lossRequest, err error) {
+	config := at.field("config")
+	if c.Config == nil {
+		return r, config.errorf("missing")
 	}
-	if err := v.decode(&c); err != nil {
-		return r, err
-	}
-	g := trlDefaults
-	if err := c.Config.decode(&g); err != nil {
-		return r, err
-	}
-	if err := c.Config.field("loss_type").choice(g.LossType, rl.TRLLossTypes()...); err != nil {
-		return r, err
-	}
-	level := c.Config.field("importance_sampling_level")
-	if err := level.choice(g.ImportanceSamplingLevel, "token", "sequence"); err != nil {
-		return r, err
-	}
+	g := *c.Config
 	switch q := g.TopEntropyQuantile; {
 	case g.LossType == "dr_grpo" && g.MaxCompletionLength == 0:
-		return r, c.Config.field("max_completion_length").errorf("missing")
+		err = config.field("max_completion_length").errorf("missing")
 	case g.LossType == "cispo" && g.EpsilonHigh == nil:
-		return r, c.Config.field("epsilon_high").errorf("missing")
+		err = config.field("epsilon_high").errorf("missing")
 	case !(q > 0 && q <= 1):
-		return r, c.Config.field("top_entropy_quantile").errorf("%v; it must be above 0 and at most 1", q)
+		err = config.field("top_entropy_quantile").errorf("%v; it must be above 0 and at most 1", q)
+	default:
+		err = config.field("loss_type").choice(g.LossType, rl.TRLLossTypes()...)
 	}
-	cfg, err := rl.TRLLoss(g.TRLOptions)
+	if err == nil {
+		err = config.field("importance_sampling_level").choice(g.ImportanceSamplingLevel, "token", "sequence")
+	}
 	if err != nil {
-		return r, c.Config.errorf("%w", err)
+		return r, err
 	}
-	cfg.SAPOTempPos, cfg.SAPOTempNeg = g.SAPOTempPos, g.SAPOTempNeg
-	cfg.VESPOKPos, cfg.VESPOLambdaPos = g.VESPOKPos, g.VESPOLambdaPos
-	cfg.VESPOKNeg, cfg.VESPOLambdaNeg = g.VESPOKNeg, g.VESPOLambdaNeg
+	o := g.TRLOptions
+	o.EpsilonHigh, o.Delta = (*float64)(g.EpsilonHigh), (*float64)(g.Delta)
+	cfg, err := rl.TRLLoss(o)
+	if err != nil {
+		return r, config.errorf("%w", err)
+	}
+	cfg.SAPOTempPos, cfg.SAPOTempNeg = float64(g.SAPOTempPos), float64(g.SAPOTempNeg)
+	cfg.VESPOKPos, cfg.VESPOLambdaPos = float64(g.VESPOKPos), float64(g.VESPOLambdaPos)
+	cfg.VESPOKNeg, cfg.VESPOLambdaNeg = float64(g.VESPOKNeg), float64(g.VESPOLambdaNeg)
 	steps := g.GradientAccumulationSteps
 	if slices.Contains([]string{"cispo", "dapo", "vespo"}, g.LossType) {
 		// TRL divides these by num_items_in_batch, the tokens of all micro-batches,
@@ -74,10 +78,9 @@ func trlCase(v value) (r lossRequest, err error) {
 	}
 	plain := trlDefaults
 	plain.LossType, plain.OnPolicy = g.LossType, g.OnPolicy
-	c.grad = c.Grad
 	return lossRequest{
-		at: v, name: g.LossType + differences(g, plain), cfg: cfg, quantile: g.TopEntropyQuantile,
-		onPolicy: g.OnPolicy, steps: steps, want: c.expected,
+		at: at, name: g.LossType + differences(g, plain), cfg: cfg, quantile: g.TopEntropyQuantile,
+		onPolicy: g.OnPolicy, steps: steps, want: c.expected, grad: c.Grad,
 		metrics: func(res rl.Result) map[string]float64 { return trlMetrics(g.LossType, cfg, res) },
 	}, nil
 }
@@ -114,35 +117,38 @@ func trlMetrics(lossType string, cfg rl.LossConfig, r rl.Result) map[string]floa
 // verlConfig are the fields of verl's actor configuration that choose the loss. In
 // [rl.VerlOptions] 0 is verl's default, so a 0 in the file is refused.
 type verlConfig struct {
-	ClipRatio       float64 `json:"clip_ratio" check:"positive"`
-	ClipRatioLow    float64 `json:"clip_ratio_low" check:"positive"`
-	ClipRatioHigh   float64 `json:"clip_ratio_high" check:"positive"`
-	ClipRatioC      float64 `json:"clip_ratio_c" check:"positive"`
-	LossScaleFactor float64 `json:"loss_scale_factor" check:"positive"`
-	GlobalBatchInfo struct {
-		LossScaleFactor float64 `json:"loss_scale_factor" check:"positive"`
-	} `json:"global_batch_info"`
-	TauPos float64 `json:"tau_pos" check:"positive"`
-	TauNeg float64 `json:"tau_neg" check:"positive"`
+	ClipRatio       positive  `json:"clip_ratio"`
+	ClipRatioLow    positive  `json:"clip_ratio_low"`
+	ClipRatioHigh   positive  `json:"clip_ratio_high"`
+	ClipRatioC      positive  `json:"clip_ratio_c"`
+	LossScaleFactor positive  `json:"loss_scale_factor"`
+	GlobalBatchInfo batchInfo `json:"global_batch_info"`
+	TauPos          positive  `json:"tau_pos"`
+	TauNeg          positive  `json:"tau_neg"`
 }
 
-// verlCase reads one of "policy_losses". Missing fields have verl's defaults.
-func verlCase(v value) (r lossRequest, err error) {
-	defaults := verlConfig{ClipRatio: 0.2}
-	c := struct {
-		expected
-		Grad        [][]float64 `json:"grad_log_prob"`
-		LossMode    string      `json:"loss_mode"`
-		LossAggMode string      `json:"loss_agg_mode"`
-		Config      verlConfig  `json:"config"`
-	}{LossMode: "vanilla", LossAggMode: string(rl.TokenMean), Config: defaults}
-	if err := v.decode(&c); err != nil {
+type batchInfo struct {
+	LossScaleFactor positive `json:"loss_scale_factor"`
+}
+
+// verlCase is one of "policy_losses".
+type verlCase struct {
+	expected
+	Grad        numbers    `json:"grad_log_prob"`
+	LossMode    string     `json:"loss_mode"`
+	LossAggMode string     `json:"loss_agg_mode"`
+	Config      verlConfig `json:"config"`
+}
+
+var verlDefaults = verlCase{
+	LossMode: "vanilla", LossAggMode: string(rl.TokenMean), Config: verlConfig{ClipRatio: 0.2},
+}
+
+func (c verlCase) request(at path) (r lossRequest, err error) {
+	if err := at.field("loss_mode").choice(c.LossMode, rl.VerlLossModes()...); err != nil {
 		return r, err
 	}
-	if err := v.field("loss_mode").choice(c.LossMode, rl.VerlLossModes()...); err != nil {
-		return r, err
-	}
-	if err := v.field("loss_agg_mode").choice(c.LossAggMode, string(rl.TokenMean), string(rl.TokenSum),
+	if err := at.field("loss_agg_mode").choice(c.LossAggMode, string(rl.TokenMean), string(rl.TokenSum),
 		string(rl.SeqMeanTokenSum), string(rl.SeqMeanTokenMean), string(rl.SeqMeanTokenSumNorm)); err != nil {
 		return r, err
 	}
@@ -151,17 +157,17 @@ func verlCase(v value) (r lossRequest, err error) {
 		g.LossScaleFactor, *f = *f, 0
 	}
 	cfg, err := rl.VerlLoss(rl.VerlOptions{
-		LossMode: c.LossMode, LossAggMode: c.LossAggMode, ClipRatio: g.ClipRatio, ClipRatioLow: g.ClipRatioLow,
-		ClipRatioHigh: g.ClipRatioHigh, ClipRatioC: g.ClipRatioC, LossScaleFactor: g.LossScaleFactor,
+		LossMode: c.LossMode, LossAggMode: c.LossAggMode, ClipRatio: float64(g.ClipRatio),
+		ClipRatioLow: float64(g.ClipRatioLow), ClipRatioHigh: float64(g.ClipRatioHigh),
+		ClipRatioC: float64(g.ClipRatioC), LossScaleFactor: float64(g.LossScaleFactor),
 	})
 	if err != nil {
-		return r, v.errorf("%w", err)
+		return r, at.errorf("%w", err)
 	}
-	cfg.SAPOTempPos, cfg.SAPOTempNeg = g.TauPos, g.TauNeg
-	c.grad = c.Grad
+	cfg.SAPOTempPos, cfg.SAPOTempNeg = float64(g.TauPos), float64(g.TauNeg)
 	return lossRequest{
-		at: v, name: c.LossMode + ", " + c.LossAggMode + differences(g, defaults), cfg: cfg, quantile: 1, steps: 1,
-		want:    c.expected,
+		at: at, name: c.LossMode + ", " + c.LossAggMode + differences(g, verlDefaults.Config), cfg: cfg,
+		quantile: 1, steps: 1, want: c.expected, grad: c.Grad,
 		metrics: func(res rl.Result) map[string]float64 { return verlMetrics(c.LossMode, res) },
 	}, nil
 }
@@ -192,9 +198,9 @@ func differences[T any](config, plain T) string {
 	var out strings.Builder
 	got, base := reflect.ValueOf(config), reflect.ValueOf(plain)
 	for _, f := range reflect.VisibleFields(got.Type()) {
-		name, ok := f.Tag.Lookup("json")
+		name := f.Tag.Get("json")
 		x := got.FieldByIndex(f.Index)
-		if !ok || reflect.DeepEqual(x.Interface(), base.FieldByIndex(f.Index).Interface()) {
+		if name == "" || reflect.DeepEqual(x.Interface(), base.FieldByIndex(f.Index).Interface()) {
 			continue
 		}
 		out.WriteString(", " + name)

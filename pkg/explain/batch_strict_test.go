@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,22 +10,22 @@ import (
 func TestLossesRefuse(t *testing.T) {
 	const config = `"loss_type": "grpo"`
 	tests := []struct{ name, old, new, want string }{
-		{"empty", lossFile, " \n", "f.json: the file is empty"},
+		{"empty", lossExample, " \n", "f.json: the file is empty"},
 		{"syntax", `"mask": [[1, 1], [1, 0]]`, `"mask": [[1, 1], [1, 0]`, "f.json: line 5: "},
-		{"NaN", `[[-1, -2], [-1, -3]]`, `[[NaN, -2], [-1, -3]]`, "f.json: line 5: invalid character 'N' looking for beginning of value (JSON has no NaN and no Infinity; write null for a missing number)"},
+		{"NaN", `[[-1, -2], [-1, -3]]`, `[[NaN, -2], [-1, -3]]`, "f.json: line 5: invalid character 'N' at start of value (JSON has no NaN and no Infinity; write null for a missing number)"},
 		{"Infinity", `[[-1, -2], [-1, -3]]`, `[[-Infinity, -2], [-1, -3]]`, "JSON has no NaN"},
-		{"trailing", lossFile, lossFile + "{}", "f.json: line 13: invalid character"},
-		{"a list", lossFile, "[]", "f.json: a list; it must be an object"},
-		{"a number", lossFile, "3", "f.json: a number; it must be an object"},
-		{"null", lossFile, "null", "f.json: null; it must be an object"},
-		{"no inputs", `"inputs"`, `"_inputs"`, "f.json: inputs: missing"},
+		{"trailing", lossExample, lossExample + "{}", "f.json: line 13: invalid character"},
+		{"a list", lossExample, "[]", "f.json: a list; it must be an object"},
+		{"a number", lossExample, "3", "f.json: a number; it must be an object"},
+		{"null", lossExample, "null", "f.json: inputs.mask: missing"},
+		{"no inputs", `"inputs"`, `"_inputs"`, "f.json: line 1: inputs.mask: missing"},
 		{"inputs twice", `"_source": "a remark"`, `"inputs": {}`, "f.json: inputs: the field appears twice"},
 		{"no cases", `"cases"`, `"_cases"`, `f.json: no cases: there is neither a list "cases"`},
-		{"cases of another kind", lossFile, `{"inputs": {"mask": [[1]], "per_token_logps": [[1]], "advantages": [1]}, "cases": {}}`, "f.json: cases: an object; it must be a list"},
+		{"cases of another kind", lossExample, `{"inputs": {"mask": [[1]], "per_token_logps": [[1]], "advantages": [1]}, "cases": {}}`, "f.json: cases: an object; it must be a list"},
 		{"unknown field of the file", `"_source"`, `"source"`, "f.json: source: unknown field (known: "},
 		{"unknown input", `"advantages"`, `"logps": [], "advantages"`, "f.json: inputs.logps: unknown field"},
 		{"no mask", `"mask"`, `"_mask"`, "f.json: inputs.mask: missing"},
-		{"mask of 2", `[[1, 1], [1, 0]]`, `[[1, 1], [2, 0]]`, "f.json: inputs.mask[1][0]: 2; a mask is 0 or 1"},
+		{"mask of 2", `[[1, 1], [1, 0]]`, `[[1, 1], [2, 0]]`, "f.json: line 4: inputs.mask[1][0]: 2; a mask is 0 or 1"},
 		{"mask of null", `[[1, 1], [1, 0]]`, `[[1, 1], [null, 0]]`, "f.json: inputs.mask[1][0]: null; it must be a number"},
 		{"flat mask", `[[1, 1], [1, 0]]`, `[1, 1]`, "f.json: inputs.mask[0]: a number; it must be a list of numbers"},
 		{"empty mask", `[[1, 1], [1, 0]]`, `[]`, "inputs.mask: no tokens"},
@@ -51,9 +50,9 @@ func TestLossesRefuse(t *testing.T) {
 		{"no loss type", config, ``, `f.json: cases[0].config.loss_type: unknown name "" (known: grpo, bnpo`},
 		{"unknown loss type", `"loss_type": "dapo"`, `"loss_type": "dap"`, `f.json: cases[1].config.loss_type: unknown name "dap" (did you mean "dapo"?)`},
 		{"loss type of another kind", config, `"loss_type": 3`, "f.json: cases[0].config.loss_type: a number; it must be a string"},
-		{"unknown field", `"epsilon_high"`, `"epsilon_hi"`, `f.json: cases[1].config.epsilon_hi: unknown field (did you mean "epsilon_high"?)`},
+		{"unknown field", `"epsilon_high"`, `"epsilon_hi"`, `f.json: line 11: cases[1].config.epsilon_hi: unknown field (did you mean "epsilon_high"?)`},
 		{"unknown field of a case", `"config": {"loss_type": "grpo"}`, `"config": {"loss_type": "grpo"}, "name": "x"`, "f.json: cases[0].name: unknown field"},
-		{"field twice", config, config + `, "beta": 0, "beta": 1`, "f.json: cases[0].config.beta: the field appears twice"},
+		{"field twice", config, config + `, "beta": 0, "beta": 1`, "f.json: line 10: cases[0].config.beta: the field appears twice"},
 		{"epsilon of another kind", config, config + `, "epsilon": "0.2"`, "f.json: cases[0].config.epsilon: a string; it must be a number"},
 		{"epsilon too small", config, config + `, "epsilon": 0`, "f.json: cases[0].config: trl loss: loss \"grpo_clip\": epsilon"},
 		{"epsilon_high", `0.28`, `0`, "f.json: cases[1].config.epsilon_high: 0; it must be above 0"},
@@ -75,7 +74,7 @@ func TestLossesRefuse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Losses("f.json", edit(t, lossFile, tt.old, tt.new))
+			_, err := losses(File{"f.json", edit(t, lossExample, tt.old, tt.new)})
 			wantError(t, err, tt.want)
 			wantError(t, err, "explain loss: ")
 		})
@@ -85,7 +84,7 @@ func TestLossesRefuse(t *testing.T) {
 func TestVerlLossesRefuse(t *testing.T) {
 	const file = `{"inputs": {"mask": [[1]], "per_token_logps": [[-1]], "old_per_token_logps": [[-1.5]], "advantages": [1]},
 		"policy_losses": [{"loss_mode": "vanilla", "loss_agg_mode": "token-mean", "config": {"clip_ratio": 0.2}}]}`
-	if _, err := Losses("f.json", []byte(file)); err != nil {
+	if _, err := losses(File{"f.json", []byte(file)}); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct{ name, old, new, want string }{
@@ -100,7 +99,7 @@ func TestVerlLossesRefuse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Losses("f.json", edit(t, file, tt.old, tt.new))
+			_, err := losses(File{"f.json", edit(t, file, tt.old, tt.new)})
 			wantError(t, err, tt.want)
 		})
 	}
@@ -111,16 +110,16 @@ func TestTooMuchIsRefused(t *testing.T) {
 	row := "[" + strings.Repeat("1,", tokens-1) + "1]"
 	inputs := `{"mask": [` + row + `], "per_token_logps": [` + row + `], "advantages": [1]}`
 	cases := strings.Repeat(`{"config":{"loss_type":"grpo"}},`, maxNumbers/tokens) + `{"config":{"loss_type":"grpo"}}`
-	_, err := Losses("f.json", []byte(`{"inputs": `+inputs+`, "cases": [`+cases+`]}`))
+	_, err := losses(File{"f.json", []byte(`{"inputs": ` + inputs + `, "cases": [` + cases + `]}`)})
 	wantError(t, err, "f.json: 210 cases of 20000 tokens are more than")
 
-	_, err = Rewards("f.json", []byte(`{"cases": [`+strings.Repeat(`{"response": "", "ground_truth": 1},`, maxCases)+`{"response": "", "ground_truth": 1}]}`))
+	_, err = rewards(File{"f.json", []byte(`{"cases": [` + strings.Repeat(`{"response": "", "ground_truth": 1},`, maxCases) + `{"response": "", "ground_truth": 1}]}`)})
 	wantError(t, err, "f.json: cases: more than 100000 cases")
 	const width = 4096
 	wide := "[" + strings.Repeat("1,", width-1) + "1]"
 	many := strings.Repeat(wide+",", maxNumbers/width) + wide
-	_, err = Losses("f.json", []byte(`{"inputs": {"mask": [`+many+`], "per_token_logps": [[1]], "advantages": [1]}}`))
-	wantError(t, err, "f.json: inputs.mask: more than 4194304 numbers")
+	_, err = losses(File{"f.json", []byte(`{"inputs": {"mask": [` + many + `], "per_token_logps": [[1]], "advantages": [1]}}`)})
+	wantError(t, err, "f.json: inputs.mask[1024][0]: more than 4194304 numbers")
 }
 
 func TestAdvantageFilesRefuse(t *testing.T) {
@@ -128,14 +127,14 @@ func TestAdvantageFilesRefuse(t *testing.T) {
 		{"rewards_per_func": [[1, 0.1], [0, null]], "num_generations": 2, "reward_weights": [1, 0.5]},
 		{"rewards_per_func": [[1], [0]], "num_generations": 2, "scale_rewards": "none"}],
 		"rloo": [{"rewards_per_func": [1, 0], "num_generations": 2, "reward_clip_range": [-1, 1]}]}`
-	if _, err := GroupedAdvantages("f.json", []byte(file), TRLEps); err != nil {
+	if _, err := groupedAdvantages(File{"f.json", []byte(file)}, TRLEps); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct{ name, old, new, want string }{
 		{"no lists", file, `{}`, `f.json: no cases: there is neither a list "grpo" nor a list "rloo"`},
 		{"a loss file", file, `{"cases": []}`, "f.json: cases: unknown field (known: grpo, rloo"},
 		{"a string", `"grpo"`, `"other": "x", "grpo"`, "f.json: other: unknown field"},
-		{"no rewards", `"rewards_per_func": [[1, 0.1], [0, null]], `, ``, "f.json: grpo[0].rewards_per_func: missing"},
+		{"no rewards", `"rewards_per_func": [[1, 0.1], [0, null]], `, ``, "f.json: grpo[0].rewards_per_func: no rewards, or missing"},
 		{"empty rewards", `[[1], [0]]`, `[]`, "f.json: grpo[1].rewards_per_func: no rewards"},
 		{"ragged rewards", `[[1], [0]]`, `[[1], [0, 1]]`, "f.json: grpo[1].rewards_per_func[1]: 2 numbers"},
 		{"rewards of strings", `[[1], [0]]`, `[["1"], [0]]`, "f.json: grpo[1].rewards_per_func[0][0]: a string"},
@@ -155,12 +154,12 @@ func TestAdvantageFilesRefuse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := GroupedAdvantages("f.json", edit(t, file, tt.old, tt.new), TRLEps)
+			_, err := groupedAdvantages(File{"f.json", edit(t, file, tt.old, tt.new)}, TRLEps)
 			wantError(t, err, tt.want)
 			wantError(t, err, "explain advantages: ")
 		})
 	}
-	_, err := GroupedAdvantages("f.json", []byte(file), -1)
+	_, err := groupedAdvantages(File{"f.json", []byte(file)}, -1)
 	wantError(t, err, "eps")
 }
 
@@ -169,22 +168,18 @@ func TestRewardFiles(t *testing.T) {
 		{"response": "r </think> <answer>72</answer>", "ground_truth": "72"},
 		{"response": "\\boxed{72}", "ground_truth": [71, "72"], "fn": "question_only", "reward": 1},
 		{"response": "72", "ground_truth": 72, "reward": 1}]}`
-	cases, err := Rewards("f.json", []byte(file))
+	b, err := Rewards(File{"f.json", []byte(file)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []float64{1, 1, 0} {
-		if cases[i].Reward != want {
-			t.Errorf("case %d: reward %v, want %v", i, cases[i].Reward, want)
+		if got := b.Cases.([]RewardCase)[i].Reward; got != want {
+			t.Errorf("case %d: reward %v, want %v", i, got, want)
 		}
 	}
-	var b strings.Builder
-	if err := WriteRewards(&b, "f.json", cases); err != nil {
-		t.Fatal(err)
-	}
-	textHas(t, b.String(), "2 formatted and correct, 0 formatted and wrong, 1 unformatted", "differs: reward", "case 2, reward: expected 1, got 0", "2 cases, and 1 differs by more")
+	textHas(t, textOf(t, b), "2 formatted and correct, 0 formatted and wrong, 1 unformatted", "differs: reward", "case 2, reward: expected 1, got 0", "2 cases, and 1 differs by more")
 	tests := []struct{ name, old, new, want string }{
-		{"no cases", `"cases"`, `"_cases"`, "f.json: cases: missing"},
+		{"no cases", `"cases"`, `"_cases"`, "f.json: cases: no cases"},
 		{"none", file, `{"cases": []}`, "f.json: cases: no cases"},
 		{"no response", `"response": "72", `, ``, "f.json: cases[2].response: missing"},
 		{"response of another kind", `"response": "72"`, `"response": 72`, "f.json: cases[2].response: a number; it must be a string"},
@@ -197,7 +192,7 @@ func TestRewardFiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Rewards("f.json", edit(t, file, tt.old, tt.new))
+			_, err := rewards(File{"f.json", edit(t, file, tt.old, tt.new)})
 			wantError(t, err, tt.want)
 			wantError(t, err, "explain reward: ")
 		})
@@ -206,9 +201,9 @@ func TestRewardFiles(t *testing.T) {
 
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
-	_, err := ReadFile(filepath.Join(dir, "none.json"))
+	_, err := ReadFile(filepath.Join(dir, "none.json"), nil)
 	wantError(t, err, "none.json: no such file")
-	_, err = ReadFile(dir)
+	_, err = ReadFile(dir, nil)
 	wantError(t, err, "is a directory")
 	big := filepath.Join(dir, "big.json")
 	if err := os.WriteFile(big, nil, 0o644); err != nil {
@@ -217,13 +212,13 @@ func TestReadFile(t *testing.T) {
 	if err := os.Truncate(big, maxFile+1); err != nil {
 		t.Fatal(err)
 	}
-	_, err = ReadFile(big)
+	_, err = ReadFile(big, nil)
 	wantError(t, err, "big.json: more than 32 MiB")
 }
 
 func TestUnknownMetricIsNamed(t *testing.T) {
 	var c Check
-	c.add("nosuch", math.Inf(1), 5)
+	c.add("nosuch", 1, []float64{noMetric}, []float64{5})
 	if got := c.Differences[0].String(); got != "nosuch: expected 5, got no metric of this name" {
 		t.Error(got)
 	}

@@ -135,7 +135,7 @@ func (o ClipOptions) at(adv, high, dual, ratio float64) (ClipCase, error) {
 func (r ClipResult) WriteText(w io.Writer) error {
 	p := &page{}
 	p.title("Clipping: how far one update can move a token's probability")
-	p.table("l",
+	p.table("lr",
 		[]string{"", "log-probability", "probability"},
 		[]string{"old policy (at sampling)", short(r.OldLogProb), percent(r.OldProb)},
 		[]string{"policy (now)", short(r.LogProb), percent(r.Prob)},
@@ -155,7 +155,7 @@ func (r ClipResult) WriteText(w io.Writer) error {
 			num(c.Objective), num(c.Gradient), clipped,
 		})
 	}
-	p.table("", table...)
+	p.table("r", table...)
 	p.meaning()
 	bounds := len(r.options.EpsilonHigh)
 	for _, c := range r.Cases[:bounds] {

@@ -18,6 +18,6 @@
 // and may have a figure for pkg/plots.
 //
 // The batch files compute a user's own cases, in the formats of the reference data of TRL, verl and
-// the assignment: batch.go reads them strictly, and the others compute losses, advantages and
-// rewards. An error names the file, the case and the field.
+// the assignment: batch.go reads them into structs, and the others compute losses, advantages and
+// rewards. An error names the file, the line, the case and the field.
 package explain

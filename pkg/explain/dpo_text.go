@@ -50,10 +50,10 @@ func (r DPOResult) WriteText(w io.Writer) error {
 		}
 		losses = append(losses, []string{fmt.Sprintf("   %d", i), num(pair.Margin), percent(pair.Prob), right, loss})
 	}
-	p.table("ll", table...)
+	p.table("llr", table...)
 	p.gap()
 	p.title("2. Margin of the rewards, P(chosen) = sigmoid(margin), and loss")
-	p.table("l", losses...)
+	p.table("lr", losses...)
 	p.gap()
 	m := r.Metrics
 	p.line("   loss %s, rewards/accuracies %s, rewards/margins %s", num(r.Loss), num(m.Accuracies), num(m.Margins))
@@ -70,7 +70,7 @@ func (r DPOResult) WriteText(w io.Writer) error {
 		}
 		compared = append(compared, []string{name, num(c.Loss), num(c.GradChosen), num(c.GradRejected)})
 	}
-	p.table("l", compared...)
+	p.table("lr", compared...)
 	p.gap()
 	p.line("   The derivatives are those of the first tokens of pair 0.")
 	p.meaning()

@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +24,7 @@ var damaged = []string{
 	`{"\u001b[31m":1}`, `{"inputs":{"\u202e":[1]},"cases":[{"\u001b":1}]}`, `{"cases":[{"response":"\u001b[31m","ground_truth":["\u001b"],"fn":"\u001b[31m"}]}`,
 	`{"inputs":{"mask":[[1]],"per_token_logps":[[-1]],"advantages":[1]},"cases":[{"config":{"loss_type":"grpo"},"metrics":{"\u001b[31m":1}}]}`,
 	"{\n\n\"a\":\x1b}", strings.Repeat(`{"cases":[`, 40), strings.Repeat("[", 11000), "\xff", "{\"a\":\"\xff\"}",
-	lossFile,
+	lossExample,
 }
 
 func seed(f *testing.F, references ...string) {
@@ -38,12 +36,13 @@ func seed(f *testing.F, references ...string) {
 	}
 }
 
-// checkBatch runs read on a file: it returns a printable error, or write makes a printable table of
-// its results, of a size in proportion to the file.
-func checkBatch(t *testing.T, data []byte, read func() error, write func(io.Writer) error) {
+// checkBatch reads a file: it returns a printable error, or a batch with a printable table, of a size in proportion
+// to the file.
+func checkBatch(t *testing.T, data []byte, read func(File) (Batch, error), check func(Batch)) {
 	t.Helper()
 	fuzzLimit.Check(t, len(data), func() {
-		if err := read(); err != nil {
+		b, err := read(File{"f.json", data})
+		if err != nil {
 			untrusted.CheckError(t, err)
 			if !strings.Contains(err.Error(), "f.json") {
 				t.Fatalf("the error does not name the file: %v", err)
@@ -53,11 +52,12 @@ func checkBatch(t *testing.T, data []byte, read func() error, write func(io.Writ
 		if !json.Valid(data) {
 			t.Fatalf("%q is not JSON", data)
 		}
-		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			t.Fatal(err)
+		if len(b.checks) == 0 {
+			t.Error("no cases and no error")
 		}
-		untrusted.CheckText(t, b.String())
+		check(b)
+		asJSON(t, b.Cases)
+		untrusted.CheckText(t, textOf(t, b))
 	})
 }
 
@@ -65,23 +65,12 @@ func checkBatch(t *testing.T, data []byte, read func() error, write func(io.Writ
 func FuzzLosses(f *testing.F) {
 	seed(f, "trl_loss_cases.json", "verl_cases.json")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var cases []LossCase
-		checkBatch(t, data, func() (err error) {
-			if cases, err = Losses("f.json", data); err != nil && len(cases) > 0 {
-				t.Error("results together with an error")
-			}
-			return err
-		}, func(w io.Writer) error {
-			if len(cases) == 0 {
-				t.Error("no cases and no error")
-			}
-			for _, c := range cases {
+		checkBatch(t, data, Losses, func(b Batch) {
+			for _, c := range b.Cases.([]LossCase) {
 				if len(slices.Concat(c.Grad...)) == 0 {
 					t.Error("no gradient")
 				}
-				asJSON(t, c)
 			}
-			return WriteLosses(w, "f.json", cases)
 		})
 	})
 }
@@ -89,18 +78,13 @@ func FuzzLosses(f *testing.F) {
 func FuzzGroupedAdvantages(f *testing.F) {
 	seed(f, "trl_advantage_cases.json")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var cases []AdvantageCase
-		checkBatch(t, data, func() (err error) {
-			cases, err = GroupedAdvantages("f.json", data, TRLEps)
-			return err
-		}, func(w io.Writer) error {
-			for _, c := range cases {
+		read := func(f File) (Batch, error) { return GroupedAdvantages(f, TRLEps) }
+		checkBatch(t, data, read, func(b Batch) {
+			for _, c := range b.Cases.([]AdvantageCase) {
 				if n := len(c.Advantages); n == 0 || n != len(c.Rewards) || n%c.GroupSize != 0 {
 					t.Errorf("%d advantages for %d rewards in groups of %d", n, len(c.Rewards), c.GroupSize)
 				}
-				asJSON(t, c)
 			}
-			return WriteAdvantages(w, "f.json", cases, TRLEps)
 		})
 	})
 }
@@ -109,17 +93,12 @@ func FuzzRewards(f *testing.F) {
 	seed(f)
 	f.Add([]byte(`{"cases":[{"response":"a </think> <answer>\\frac{1}{2}</answer>","ground_truth":0.5,"fn":"r1_zero"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var cases []RewardCase
-		checkBatch(t, data, func() (err error) {
-			cases, err = Rewards("f.json", data)
-			return err
-		}, func(w io.Writer) error {
-			for _, c := range cases {
-				if r := c; r.Reward != r.AnswerReward || r.AnswerReward > r.FormatReward {
+		checkBatch(t, data, Rewards, func(b Batch) {
+			for _, r := range b.Cases.([]RewardCase) {
+				if r.Reward != r.AnswerReward || r.AnswerReward > r.FormatReward {
 					t.Errorf("verdict %+v", r)
 				}
 			}
-			return WriteRewards(w, "f.json", cases)
 		})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -74,9 +75,23 @@ func textHas(t *testing.T, text string, wanted ...string) {
 	}
 }
 
+// textOf is the text of a result.
+func textOf(t *testing.T, r writer) string {
+	t.Helper()
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+var lineNumber = regexp.MustCompile(`f.json: line [0-9]+: `)
+
+// wantError checks that an error contains part, the number of the line apart if part has none.
 func wantError(t *testing.T, err error, part string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), part) {
+	if err == nil || !strings.Contains(err.Error(), part) &&
+		!strings.Contains(lineNumber.ReplaceAllString(err.Error(), "f.json: "), part) {
 		t.Errorf("error %v, want one with %q", err, part)
 	}
 }

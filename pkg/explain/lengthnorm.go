@@ -157,7 +157,7 @@ func (r LengthNormResult) WriteText(w io.Writer) error {
 			name, divisor, list(f.PerSequence, num), num(f.Objective), list(f.TokenGradient, num),
 		})
 	}
-	p.table("lllll", table...)
+	p.table("l", table...)
 	p.gap()
 	p.paragraph(`Each completion: ratio * advantage, reduced over its tokens. Objective: the mean over completions (for
 		constant: the sum). Gradient: d objective / d ratio, equal for all tokens of a completion and 0 outside the

@@ -97,7 +97,7 @@ func (r LogProbsResult) WriteText(w io.Writer) error {
 		table = append(table, []string{tokenName(r.Tokens[i], r.special[i]), strconv.Itoa(id), num(lp), num(math.Exp(lp)), num(h)})
 		sum, entropy = sum+lp, entropy+h
 	}
-	p.table("l", table...)
+	p.table("lr", table...)
 	n := float64(len(r.CompletionIDs))
 	p.gap()
 	p.paragraph("The completion of %s has log-probability %s in total (probability %s), %s per token; mean entropy %s nats.",
@@ -107,7 +107,7 @@ func (r LogProbsResult) WriteText(w io.Writer) error {
 			textutil.Count(r.unknown, "character")+plural(r.unknown, " has", " have"))
 	}
 	p.gap()
-	p.table("ll", r.Special.Rows()...)
+	p.table("llr", r.Special.Rows()...)
 	switch end := r.Special.Answer; {
 	case r.Appended:
 		p.paragraph("The completion got the end token %s.", tokenName(end.Text, true))

@@ -164,7 +164,7 @@ func (r OverlongResult) WriteText(w io.Writer) error {
 			percent(c.Share), percent(c.ShareFiltered), num(c.SoftPunishment),
 		})
 	}
-	p.table("", table...)
+	p.table("r", table...)
 	p.meaning()
 	r.writeFilter(p)
 	p.point(`The soft overlong punishment acts on the reward instead: 0 up to %d tokens, then decreasing to -1 at

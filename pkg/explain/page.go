@@ -63,27 +63,10 @@ func (p *page) wrap(mark, text string) {
 	p.line("%s", line)
 }
 
-// table writes rows with aligned columns: left-aligned if align has an l for the column, otherwise
-// right-aligned.
-func (p *page) table(align string, rows ...[]string) {
-	var widths []int
-	for _, row := range rows {
-		for j, cell := range row {
-			if j == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[j] = max(widths[j], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		cells := make([]string, len(row))
-		for j, cell := range row {
-			cells[j] = fmt.Sprintf("%*s", widths[j], cell)
-			if j < len(align) && align[j] == 'l' {
-				cells[j] = fmt.Sprintf("%-*s", widths[j], cell)
-			}
-		}
-		p.line("%s", strings.TrimRight(strings.Join(cells, "  "), " "))
+// table writes rows with columns aligned as in [textutil.Align].
+func (p *page) table(columns string, rows ...[]string) {
+	for _, line := range textutil.Align(columns, rows) {
+		p.line("%s", line)
 	}
 }
 

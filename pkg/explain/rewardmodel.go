@@ -104,7 +104,7 @@ func (r RewardModelResult) WriteText(w io.Writer) error {
 			num(x.Centering), num(x.GradChosen), num(x.GradRejected),
 		})
 	}
-	p.table("", table...)
+	p.table("r", table...)
 	p.gap()
 	p.line("loss %s, accuracy %s, mean difference %s, mean score %s", num(r.Loss), num(r.Accuracy), num(r.Margin), num(r.Mean))
 	p.meaning()

@@ -221,7 +221,7 @@ func (r WalkthroughResult) WriteText(w io.Writer) error {
 		advantages = append(advantages, []string{name, num(r.Rewards[i]), num(r.Advantages[i])})
 		parts = append(parts, []string{name, num(r.PerSequence[i])})
 	}
-	p.table("l", advantages...)
+	p.table("lr", advantages...)
 	if r.UseStd && r.Std > 0 {
 		p.gap()
 		p.wrap("   ", fmt.Sprintf(`Some texts print another std here, %s, and advantages %s. These use the population
@@ -252,7 +252,7 @@ func (r WalkthroughResult) WriteText(w io.Writer) error {
 	matrix(p, "mask", r.Mask, strconv.Itoa)
 	matrix(p, "weight of each token", r.Weights, token)
 	p.gap()
-	p.table("l", append(parts, []string{"   loss", num(r.Loss)})...)
+	p.table("lr", append(parts, []string{"   loss", num(r.Loss)})...)
 	p.gap()
 	p.line("6. Gradient of the loss with respect to each logp")
 	matrix(p, "dL/dlogp", r.Gradient, token)
@@ -305,7 +305,7 @@ func matrix[T any](p *page, name string, m [][]T, format func(T) string) {
 			cells[b] = append(cells[b], fmt.Sprintf("... (%d in all)", len(row)))
 		}
 	}
-	p.table("l", cells...)
+	p.table("lr", cells...)
 }
 
 // token formats a token's number, or a dot if there is no token.

@@ -108,26 +108,15 @@ func (t *Table) String() string {
 	for _, r := range t.Rows {
 		lines = append(lines, r.texts(nil))
 	}
-	width := make([]int, len(t.Columns))
-	for _, line := range lines {
-		for k, s := range line {
-			width[k] = max(width[k], utf8.RuneCountInString(s))
+	columns := ""
+	for _, c := range t.Columns {
+		if c.Text {
+			columns += "l"
+		} else {
+			columns += "r"
 		}
 	}
-	var b strings.Builder
-	for _, line := range lines {
-		for k, s := range line {
-			pad := strings.Repeat(" ", width[k]-utf8.RuneCountInString(s))
-			if t.Columns[k].Text {
-				line[k] = s + pad
-			} else {
-				line[k] = pad + s
-			}
-		}
-		b.WriteString(strings.TrimRight(strings.Join(line, "  "), " ") + "\n")
-	}
-	b.WriteString(t.notesBelow())
-	return b.String()
+	return strings.Join(textutil.Align(columns, lines), "\n") + "\n" + t.notesBelow()
 }
 
 // texts are the texts of the cells, escaped if escape is not nil.

@@ -39,12 +39,12 @@ func ScaleRewards(name string, eps float64) (AdvantageOptions, error) {
 }
 
 // TRLOptions are the fields of TRL's GRPOConfig that choose the loss, under
-// TRL's names. The tags check are for package explain, which reads them from a file.
+// TRL's names.
 type TRLOptions struct {
 	LossType                string   `json:"loss_type"` // one of [TRLLossTypes]
 	Epsilon                 float64  `json:"epsilon"`
-	EpsilonHigh             *float64 `json:"epsilon_high" check:"positive"` // nil = epsilon
-	Delta                   *float64 `json:"delta" check:"positive"`
+	EpsilonHigh             *float64 `json:"epsilon_high"` // nil = epsilon
+	Delta                   *float64 `json:"delta"`
 	Beta                    float64  `json:"beta"`
 	ImportanceSamplingLevel string   `json:"importance_sampling_level"`
 	EntropyCoef             float64  `json:"entropy_coef"`
