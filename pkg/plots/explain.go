@@ -1,6 +1,7 @@
 package plots
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 )
 
@@ -66,10 +68,7 @@ func ExplainPlot(w io.Writer, f ExplainFigure, format string) error {
 	if err != nil {
 		return err
 	}
-	if format == "png" {
-		return fig.render(w)
-	}
-	data, err := fig.vector(format)
+	data, err := fig.encode(format)
 	if err == nil {
 		_, err = w.Write(data)
 	}
@@ -177,4 +176,14 @@ func (e ExplainPanel) parts(c ExplainCurve) []analysis.Series {
 		*last = append(*last, analysis.Point{X: x, Y: y})
 	}
 	return slices.DeleteFunc(parts, func(s analysis.Series) bool { return len(s) < 2 })
+}
+
+// WriteFigure draws a figure into memory and then moves it to path in one atomic
+// step: a failed report leaves the old figure.
+func WriteFigure(path string, render func(io.Writer) error) error {
+	var buf bytes.Buffer
+	if err := render(&buf); err != nil {
+		return err
+	}
+	return rundir.WriteFileAtomic(path, buf.Bytes())
 }

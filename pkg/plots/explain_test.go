@@ -40,11 +40,11 @@ func TestExplainFigureAgainstGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	fig.dpi = goldenDPI
-	var buf bytes.Buffer
-	if err := fig.render(&buf); err != nil {
+	data, err := fig.encode("png")
+	if err != nil {
 		t.Fatal(err)
 	}
-	reporttest.Golden(t, "explain.png", buf.Bytes())
+	reporttest.Golden(t, "explain.png", data)
 }
 
 func TestExplainPlotIsAPNG(t *testing.T) {

@@ -1,10 +1,11 @@
 package plots
 
 import (
+	"image/color"
 	"math"
+	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -27,27 +28,6 @@ type figure struct {
 	caption        []string // sentences, at most two lines
 	notes          []string // further facts for the page; not drawn
 	dpi            int      // 0 = defaultDPI
-}
-
-// panel is one plot with its title and legend above it.
-type panel struct {
-	*plot.Plot
-	title  string
-	value  string // at the end of the title
-	legend []legendEntry
-	side   []sideText
-	y      yAxis // of curves
-	// From the back to the front: bands of intervals, lines of seeds, everything else.
-	bands, behind layer
-	// horizontal panels have their values along x and a row for each name.
-	horizontal bool
-}
-
-// sideText is lines of text on the right of the data at a height of the y axis.
-type sideText struct {
-	y     float64
-	name  string // of the values that it is about, for [Drawing.Alt]
-	lines []string
 }
 
 const (
@@ -232,5 +212,114 @@ func (p *panel) drawSide(area draw.Canvas) {
 	_, y := p.Transforms(&data)
 	for _, s := range p.side {
 		drawCentered(area, area.Max.X+vg.Points(sideGap), y(s.y), draw.XLeft, black, s.lines)
+	}
+}
+
+// shareLegend makes one legend of those of the panels.
+func (f *figure) shareLegend() {
+	for _, p := range slices.Concat(f.rows...) {
+		f.legend, p.legend = union(f.legend, p.legend...), nil
+	}
+}
+
+const (
+	sampleWidth = 30.0 // points
+	sampleGap   = 5.0
+	entryGap    = 16.0
+	rowGap      = 3.0
+)
+
+// legendColumns arranges entries, row by row, in all columns that fit into
+// the given width, and returns the width of each column. A legend outside the data
+// can't hide any of it.
+func legendColumns(entries []legendEntry, width vg.Length) []vg.Length {
+	for n := len(entries); n > 1; n-- {
+		columns := make([]vg.Length, n)
+		for i, e := range entries {
+			w := vg.Points(sampleWidth+sampleGap) + legendText.Width(e.name)
+			columns[i%n] = max(columns[i%n], w)
+		}
+		total := vg.Points(entryGap) * vg.Length(n-1)
+		for _, w := range columns {
+			total += w
+		}
+		if total <= width {
+			return columns
+		}
+	}
+	return []vg.Length{width}
+}
+
+func legendRowHeight() vg.Length { return lineHeight(legendText) + vg.Points(rowGap) }
+
+// legendHeight is the room that entries take at the given width, 0 without any.
+func legendHeight(entries []legendEntry, width vg.Length) vg.Length {
+	columns := len(legendColumns(entries, width))
+	rows := (len(entries) + columns - 1) / columns
+	return vg.Length(rows) * legendRowHeight()
+}
+
+// drawLegend draws entries from the top left corner of c.
+func drawLegend(c draw.Canvas, entries []legendEntry) {
+	columns := legendColumns(entries, c.Max.X-c.Min.X)
+	top, x := c.Max.Y, c.Min.X
+	for i, e := range entries {
+		column := i % len(columns)
+		if column == 0 && i > 0 {
+			top -= legendRowHeight()
+			x = c.Min.X
+		}
+		drawEntry(c, e, x, top)
+		x += columns[column] + vg.Points(entryGap)
+	}
+}
+
+// drawEntry draws one entry with its top left corner at x, top.
+func drawEntry(c draw.Canvas, e legendEntry, x, top vg.Length) {
+	height := lineHeight(legendText)
+	middle, end := top-height/2, x+vg.Points(sampleWidth)
+	if e.band.A > 0 {
+		c.StrokeLine2(draw.LineStyle{Color: e.band, Width: height * 0.72}, x, middle, end, middle)
+	}
+	if e.line.Width > 0 {
+		c.StrokeLine2(e.line, x, middle, end, middle)
+	}
+	c.DrawGlyphNoClip(e.glyph, vg.Point{X: (x + end) / 2, Y: middle})
+	drawText(c, legendText, end+vg.Points(sampleGap), top, e.name)
+}
+
+// drawText draws one line of text with its top left corner at x, top.
+func drawText(c draw.Canvas, style text.Style, x, top vg.Length, s string) {
+	style.XAlign, style.YAlign = draw.XLeft, draw.YTop
+	c.FillText(style, vg.Point{X: x, Y: top}, s)
+}
+
+// drawBlock draws lines from the top left corner of c and returns their height.
+func drawBlock(c draw.Canvas, style text.Style, lines []string) vg.Length {
+	for i, line := range lines {
+		drawText(c, style, c.Min.X, c.Max.Y-vg.Length(i)*lineHeight(style), line)
+	}
+	return blockHeight(style, lines)
+}
+
+func blockHeight(style text.Style, lines []string) vg.Length {
+	return vg.Length(len(lines)) * lineHeight(style)
+}
+
+// lineHeight is the distance of two lines of text.
+func lineHeight(style text.Style) vg.Length { return style.Font.Size * 1.28 }
+
+// drawCentered draws a value and its details, one line each, at x with their
+// middle at y.
+func drawCentered(c draw.Canvas, x, y vg.Length, align text.XAlignment, col color.Color, lines []string) {
+	top := y
+	for i := range lines {
+		top += lineHeight(sideStyle(i)) / 2
+	}
+	for i, line := range lines {
+		style := sideStyle(i)
+		style.Color, style.XAlign, style.YAlign = col, align, draw.YTop
+		c.FillText(style, vg.Point{X: x, Y: top}, line)
+		top -= lineHeight(style)
 	}
 }

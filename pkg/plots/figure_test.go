@@ -35,11 +35,11 @@ func renderSmall(t *testing.T, build builder, runs []*rundir.Run) []byte {
 		t.Fatal(err)
 	}
 	fig.dpi = goldenDPI
-	var buf bytes.Buffer
-	if err := fig.render(&buf); err != nil {
+	data, err := fig.encode("png")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return buf.Bytes()
+	return data
 }
 
 func TestFiguresAgainstGolden(t *testing.T) {

@@ -1,8 +1,6 @@
 package plots
 
 import (
-	"slices"
-
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 )
@@ -33,27 +31,6 @@ const (
 	trueLabel    = "answer reward (fraction correct)"
 	overNote     = "A learned reward that rises while the true one falls is over-optimization."
 )
-
-// signedAxis fits the seeds of curves with values of either sign, and 0.
-func signedAxis(curves ...curve) yAxis {
-	var y yAxis
-	for _, c := range curves {
-		for _, p := range slices.Concat(c.seeds...) {
-			y.lo, y.hi = min(y.lo, p.Y), max(y.hi, p.Y)
-		}
-	}
-	if y.lo == y.hi {
-		y.hi = 1
-	}
-	room := 0.05 * (y.hi - y.lo)
-	if y.lo < 0 {
-		y.lo -= room
-	}
-	if y.hi > 0 {
-		y.hi += room
-	}
-	return y
-}
 
 // runsLearned is the reward of the reward model over training next to the answer reward, which it
 // is meant to predict, of one run or of several seeds of one arm.

@@ -4,21 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
-	"grpo/pkg/analysis"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"grpo/pkg/analysis"
 )
-
-// rowInches is the height of a row of a horizontal panel.
-const rowInches = 0.62
-
-// rowSpread is the distance of the seeds from their mean, downward.
-const rowSpread = -0.62
 
 // pairedDifference draws the differences of the last validation reward, seed by
 // seed, in points.
@@ -102,35 +93,6 @@ func (v *view) pairLabel(a, b string) string {
 	}
 	return v.rowLabel(strings.Join(first, ", ")) + "\n" + v.rowLabel("− "+strings.Join(second, ", ")) + "\n" +
 		v.rowLabel("("+strings.Join(shared, ", ")+")")
-}
-
-// rowLabel shortens the label of a row, on a phone to two lines.
-func (v *view) rowLabel(s string) string {
-	if v.phone {
-		return twoLines(tickText, s, "", vg.Points(125))
-	}
-	return shorten(tickText, s, vg.Points(200))
-}
-
-// fitRows gives the only panel of a figure, a horizontal one, rows of the given height in inches. On a
-// phone the text next to the data moves below the label of its row, and the label of the x axis
-// below the panel, which is not as wide.
-func (v *view) fitRows(fig *figure, row float64) *figure {
-	p := fig.rows[0][0]
-	ticks := p.Y.Tick.Marker.(plot.ConstantTicks)
-	if v.phone {
-		for i := range ticks {
-			k := slices.IndexFunc(p.side, func(s sideText) bool { return s.y == ticks[i].Value })
-			ticks[i].Label += "\n" + strings.Join(p.side[k].lines, "\n")
-			lines := 1 + strings.Count(ticks[i].Label, "\n")
-			row = max(row, float64((vg.Length(lines)*lineHeight(tickText)+vg.Points(10))/vg.Inch))
-		}
-		p.side = nil
-		fig.xLabel, p.X.Label.Text = p.X.Label.Text, ""
-		p.X.Tick.Marker = niceTicks{want: 3}
-	}
-	fig.panelHeight = row*float64(len(ticks)) + 0.55
-	return fig
 }
 
 // DifferenceText is the text next to a difference: the number with its interval, and

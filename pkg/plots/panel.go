@@ -1,6 +1,7 @@
 package plots
 
 import (
+	"image/color"
 	"math"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 )
 
@@ -63,26 +65,6 @@ func algorithm(infos []analysis.RunInfo) string {
 func newStepPanel(infos []analysis.RunInfo, xMax float64, yLabel string) *panel {
 	p := newPanel(stepLabel(infos), yLabel)
 	p.X.Min, p.X.Max, p.Y.Min = 0, xMax, 0
-	return p
-}
-
-// newRowsPanel is a plot with a horizontal row for each name, from the top down;
-// row i lies at y = n - i.
-func newRowsPanel(xLabel string, names []string) *panel {
-	p := newPanel(xLabel, "")
-	p.horizontal = true
-	p.Y.Min, p.Y.Max = 0.4, float64(len(names))+0.6
-	p.Y.Tick.Length, p.Y.LineStyle.Width = 0, 0
-	p.X.Tick.Marker = niceTicks{want: 5}
-	rules := plotter.NewGrid()
-	rules.Horizontal.Width = 0
-	rules.Vertical = draw.LineStyle{Color: pale, Width: vg.Points(0.7)}
-	p.Add(rules)
-	ticks := make(plot.ConstantTicks, len(names))
-	for i, name := range names {
-		ticks[i] = plot.Tick{Value: float64(len(names) - i), Label: name}
-	}
-	p.Y.Tick.Marker = ticks
 	return p
 }
 
@@ -145,13 +127,6 @@ func (p *panel) addMarkers(s analysis.Series, glyph draw.GlyphStyle) {
 	}
 }
 
-// level is a reference line across a plot.
-type level struct {
-	name  string // in the legend, without its value
-	at    float64
-	style style
-}
-
 // addLevels draws reference lines along the rows or columns of the plot, and none
 // for a level that is not finite.
 func (p *panel) addLevels(all ...level) {
@@ -179,4 +154,224 @@ func (p *panel) point(place, value float64) analysis.Point {
 		return analysis.Point{X: value, Y: place}
 	}
 	return analysis.Point{X: place, Y: value}
+}
+
+// panel is one plot with its title and legend above it.
+type panel struct {
+	*plot.Plot
+	title  string
+	value  string // at the end of the title
+	legend []legendEntry
+	side   []sideText
+	y      yAxis // of curves
+	// From the back to the front: bands of intervals, lines of seeds, everything else.
+	bands, behind layer
+	// horizontal panels have their values along x and a row for each name.
+	horizontal bool
+}
+
+// sideText is lines of text on the right of the data at a height of the y axis.
+type sideText struct {
+	y     float64
+	name  string // of the values that it is about, for [Drawing.Alt]
+	lines []string
+}
+
+// level is a reference line across a plot.
+type level struct {
+	name  string // in the legend, without its value
+	at    float64
+	style style
+}
+
+// named is one of several quantities in a panel.
+type named struct {
+	name    string // empty: not in the legend
+	y       quantity
+	style   style
+	options curveOptions
+}
+
+// curveOptions is how much of a curve is drawn.
+type curveOptions struct {
+	width       float64 // of the mean's line
+	seedOpacity float64 // of the line of each seed
+	markers     int     // about this many markers on the mean
+	offset      int     // arms that overlap have their markers at different points
+}
+
+const allMarkers = 1 << 20
+
+// addCurve draws a curve: the band, each seed thin, the mean thick with a marker at
+// some of its points. A curve without data draws nothing.
+func (p *panel) addCurve(name string, c curve, s style, o curveOptions) {
+	if len(c.seeds) == 0 {
+		return
+	}
+	entry := legendEntry{name: name, line: s.line(o.width)}
+	if p.addBand(p.y.place(c.lo), p.y.place(c.hi), s) {
+		entry.band = alpha(s.color, bandOpacity)
+	}
+	if len(c.seeds) > 1 || len(c.mean) == 0 {
+		for _, one := range c.seeds {
+			p.addBehind(p.y.place(one), s.faint(o.seedOpacity))
+		}
+	}
+	mean := p.y.place(c.mean)
+	p.addLine(mean, entry.line)
+	if o.markers > 0 && s.marker != nil {
+		entry.glyph = s.glyph(markerRadius)
+		p.addMarkers(some(mean, o.markers, o.offset), entry.glyph)
+	}
+	p.addEntry(entry)
+}
+
+// some picks about n points, evenly spread, starting near the offset-th part of
+// their distance.
+func some(s analysis.Series, n, offset int) analysis.Series {
+	if len(s) <= n+n/2 {
+		return s
+	}
+	every := max(1, len(s)/n)
+	var out analysis.Series
+	for i := (offset * every / overlayMax) % every; i < len(s); i += every {
+		out = append(out, s[i])
+	}
+	return out
+}
+
+// addDiverged marks the points at which runs diverged: the point of the run's own series
+// y at the step of the divergence, or its last one before. x replaces the step where it is
+// not nil.
+func (p *panel) addDiverged(runs []*rundir.Run, x, y quantity, s style) {
+	if marks := divergedMarks(runs, x, y); len(marks) > 0 {
+		p.addMarkers(p.y.place(marks), divergedGlyph(s.color))
+		p.addEntry(legendEntry{name: "diverged", glyph: divergedGlyph(dark)})
+	}
+}
+
+// yAxis is the y axis of all panels of a figure.
+type yAxis struct {
+	lo, hi float64
+	log    bool
+	floor  bool // some values are below lo and drawn at it
+}
+
+const (
+	// logRange is the ratio of the largest to the smallest value from which an
+	// axis is logarithmic.
+	logRange = 30
+	// mostLog is the largest value of a logarithmic axis: the next tick would be
+	// infinite.
+	mostLog = 1e300
+	// logDecades is how far a logarithmic axis goes down from its largest value.
+	logDecades = 6
+)
+
+// newYAxis fits the seeds of curves, from 0 or, where log allows it and they range
+// widely, on a logarithmic axis.
+func newYAxis(log bool, curves ...curve) yAxis {
+	hi, least := 0.0, math.Inf(1)
+	zeros := false
+	for _, c := range curves {
+		for _, p := range slices.Concat(c.seeds...) {
+			hi = max(hi, p.Y)
+			if p.Y > 0 {
+				least = min(least, p.Y)
+			} else {
+				zeros = true
+			}
+		}
+	}
+	switch {
+	case hi <= 0:
+		return yAxis{hi: 1}
+	case !log || hi/least <= logRange:
+		return yAxis{hi: min(hi, math.MaxFloat64/1.05) * 1.05}
+	}
+	hi = min(hi, mostLog)
+	y := yAxis{log: true, floor: zeros}
+	if bottom := hi / math.Pow(10, logDecades); least < bottom {
+		least, y.floor = bottom, true
+	}
+	y.lo, y.hi = niceBelow(least), niceAbove(hi)
+	return y
+}
+
+// signedAxis fits the seeds of curves with values of either sign, and 0.
+func signedAxis(curves ...curve) yAxis {
+	var y yAxis
+	for _, c := range curves {
+		for _, p := range slices.Concat(c.seeds...) {
+			y.lo, y.hi = min(y.lo, p.Y), max(y.hi, p.Y)
+		}
+	}
+	if y.lo == y.hi {
+		y.hi = 1
+	}
+	room := 0.05 * (y.hi - y.lo)
+	if y.lo < 0 {
+		y.lo -= room
+	}
+	if y.hi > 0 {
+		y.hi += room
+	}
+	return y
+}
+
+// setY gives the panel its y axis.
+func (p *panel) setY(y yAxis) {
+	p.y = y
+	p.Y.Min, p.Y.Max = y.lo, y.hi
+	if y.log {
+		p.Y.Min, p.Y.Max = math.Log10(y.lo), math.Log10(y.hi)
+		p.Y.Tick.Marker = logTicks{}
+	}
+}
+
+// place moves values beyond the ends of the axis to the ends, because the interval
+// of two seeds may be many times as wide as the data, and takes logarithms on a
+// logarithmic axis.
+func (y yAxis) place(s analysis.Series) analysis.Series {
+	out := slices.Clone(s)
+	for i := range out {
+		out[i].Y = min(max(out[i].Y, y.lo), y.hi)
+		if y.log {
+			out[i].Y = math.Log10(out[i].Y)
+		}
+	}
+	return out
+}
+
+// notes states where the axis is unusual.
+func (y yAxis) notes() []string {
+	var out []string
+	if y.log {
+		out = append(out, "Logarithmic axis.")
+	}
+	if y.floor {
+		out = append(out, "Smaller values and 0 are at its lower end.")
+	}
+	return out
+}
+
+// legendEntry is a name with a sample of its line and marker.
+type legendEntry struct {
+	name  string
+	line  draw.LineStyle  // zero width: no line
+	glyph draw.GlyphStyle // nil shape: no marker
+	band  color.NRGBA     // of a band behind the line; transparent: none
+}
+
+// addEntry adds an entry to the panel's legend unless its name is empty or there
+// already.
+func (p *panel) addEntry(e legendEntry) { p.legend = union(p.legend, e) }
+
+func union(all []legendEntry, more ...legendEntry) []legendEntry {
+	for _, e := range more {
+		if e.name != "" && !slices.ContainsFunc(all, func(have legendEntry) bool { return have.name == e.name }) {
+			all = append(all, e)
+		}
+	}
+	return all
 }

@@ -94,3 +94,105 @@ func (v *view) averaged(q quantity) quantity {
 		return out
 	}
 }
+
+var (
+	trainReward = perStep(func(m rundir.Metrics) *float64 { return &m.AnswerReward })
+	lengthRight = perStep(func(m rundir.Metrics) *float64 { return m.LengthRight })
+	lengthWrong = perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong })
+	// lengthOfPairs is of the pairs of a file, which are not graded.
+	lengthOfPairs = perStep(func(m rundir.Metrics) *float64 {
+		if m.Preference == nil || m.LengthRight != nil || m.LengthWrong != nil {
+			return nil
+		}
+		return &m.Length
+	})
+	entropy  = perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })
+	gradNorm = perStep(func(m rundir.Metrics) *float64 { return &m.GradNorm })
+	clipped  = perStep(func(m rundir.Metrics) *float64 { return m.ClipFraction })
+)
+
+// rewardOf is the mean reward of a function in each step.
+func rewardOf(name string) quantity {
+	return perStep(func(m rundir.Metrics) *float64 { return functionReward(m, name) })
+}
+
+// functionReward is nil if the step lacks the function.
+func functionReward(m rundir.Metrics, name string) *float64 {
+	s, ok := m.Rewards[name]
+	if !ok {
+		return nil
+	}
+	return meanReward(s)
+}
+
+// meanReward is nil if no completion of the step has the reward.
+func meanReward(s rundir.Stat) *float64 {
+	if math.IsNaN(s.Mean) {
+		return nil
+	}
+	return &s.Mean
+}
+
+// responseLength is the length of right and of wrong completions.
+func responseLength(v *view) *figure {
+	c := chart{
+		xLabel: stepLabel(v.infos), yLabel: "completion length (tokens, mean)", xMax: v.xMax, band: metricRange,
+	}
+	right, wrong := c, c
+	right.y = v.averaged(lengthRight)
+	wrong.y = v.averaged(lengthWrong)
+	rights, wrongs := right.curves(v), wrong.curves(v)
+	if len(rights)+len(wrongs) == 0 {
+		return nil
+	}
+	y := c.yAxis(append(rights, wrongs...)...)
+	fig := &figure{
+		title: "Completion length", width: v.width(wideWidth),
+		caption: []string{v.meanCaption(!v.panels()), "Each point: " + v.batchPoint()},
+		notes:   []string{"A step without a right (or wrong) completion has no such length."},
+	}
+	if v.panels() {
+		fig.panelHeight, fig.xLabel, fig.yLabel = panelInches, c.xLabel, c.yLabel
+		options := curveOptions{width: 1.6, seedOpacity: 0.3}
+		fig.addPairs(v, y, named{"right completions", right.y, rightStyle, options},
+			named{"wrong completions", wrong.y, wrongStyle, options})
+		return fig
+	}
+	fig.panelHeight = 3.3
+	columns := 2
+	if v.phone {
+		columns = 1
+	}
+	r, w := right.overlay(v, rights, y), wrong.overlay(v, wrongs, y)
+	r.title, w.title = "Right completions", "Wrong completions"
+	fig.addPanel(columns, r)
+	fig.addPanel(columns, w)
+	fig.shareLegend()
+	return fig
+}
+
+// trainVsValidation is the reward of the training batches next to that of the
+// validation, arm by arm: a gap means that the policy overfits its problems.
+func trainVsValidation(v *view) *figure {
+	train := v.averaged(trainReward)
+	if len(chart{y: train}.curves(v)) == 0 {
+		return nil
+	}
+	fig := &figure{
+		title: "Training and validation answer reward", width: v.width(wideWidth), panelHeight: panelInches,
+		xLabel: stepLabel(v.infos), yLabel: "answer reward (fraction correct)",
+		caption: []string{v.meanCaption(false), "Training: " + v.batchPoint(), "Validation: " + heldOut(v.runs) + "."},
+		notes:   []string{"Training: the answer reward, whatever reward was trained on."},
+	}
+	if v.columns() < 3 {
+		fig.panelHeight = 2.75
+	}
+	if v.columns() == 1 {
+		fig.width = v.width(pageWidth)
+	}
+	steps := curveOptions{width: 1.6, seedOpacity: 0.3}
+	evaluations := curveOptions{width: 1.6, seedOpacity: 0.3, markers: 8}
+	fig.addPairs(v, yAxis{hi: 1}, named{"training batch", train, trainStyle, steps},
+		named{"validation, sampled", validationOf, sampledStyle, evaluations})
+	return fig
+}

@@ -3,40 +3,38 @@ package plots
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
+	"image"
 	"image/color"
-	"io"
-	"sync"
-	"time"
+	"image/png"
+	"maps"
+	"math"
+	"slices"
 
-	"codeberg.org/go-pdf/fpdf"
-	xfont "golang.org/x/image/font"
-	"golang.org/x/image/font/sfnt"
-	"golang.org/x/image/math/fixed"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// render writes the figure as PNG.
-func (f *figure) render(w io.Writer) error {
-	dpi := cmp.Or(f.dpi, defaultDPI)
-	l := f.layout()
-	canvas, img := newImageCanvas(vg.Length(f.width)*vg.Inch, l.height, dpi)
-	f.draw(canvas, l)
-	return encodePNG(w, img, dpi)
-}
-
-// vector returns the figure as "svg" or "pdf". The same figure gives the same bytes.
-func (f *figure) vector(format string) ([]byte, error) {
+// encode returns the figure as "png", "svg" or "pdf". The same figure gives the same bytes.
+func (f *figure) encode(format string) ([]byte, error) {
 	l := f.layout()
 	width := vg.Length(f.width) * vg.Inch
 	var b bytes.Buffer
 	switch format {
+	case "png":
+		dpi := cmp.Or(f.dpi, defaultDPI)
+		canvas := vgimg.NewWith(vgimg.UseWH(width, l.height), vgimg.UseDPI(dpi))
+		f.draw(canvas, l)
+		return encodePNG(canvas.Image().(*image.RGBA), dpi)
 	case "svg":
 		canvas := vgsvg.New(width, l.height)
-		fillWhite(canvas)
+		canvas.SetColor(color.White) // the background that the other formats have
+		canvas.Fill(vg.Rectangle{Max: vg.Point{X: width, Y: l.height}}.Path())
+		canvas.SetColor(color.Black)
 		f.draw(canvas, l)
 		_, err := canvas.WriteTo(&b)
 		return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte(svgFonts)), err
@@ -47,116 +45,102 @@ func (f *figure) vector(format string) ([]byte, error) {
 		_, err := canvas.WriteTo(&b)
 		return b.Bytes(), err
 	}
-	return nil, fmt.Errorf("draw a figure as %q: the formats are svg and pdf", format)
+	return nil, fmt.Errorf("draw a figure as %q: the formats are png, svg and pdf", format)
 }
 
 // svgFonts: where Liberation Sans is missing, Arial and Helvetica have letters of the same widths.
 const svgFonts = "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"
 
-// fillWhite gives an SVG the background that the other formats have.
-func fillWhite(c *vgsvg.Canvas) {
-	w, h := c.Size()
-	c.SetColor(color.White)
-	c.Fill(vg.Rectangle{Max: vg.Point{X: w, Y: h}}.Path())
-	c.SetColor(color.Black)
-}
-
-// undated makes PDF files that do not depend on the time or on the order of a map.
-var undated = sync.OnceFunc(func() {
-	fpdf.SetDefaultCreationDate(time.Unix(0, 0).UTC())
-	fpdf.SetDefaultModificationDate(time.Unix(0, 0).UTC())
-	fpdf.SetDefaultCatalogSort(true)
-})
-
-// pdfCanvas is the canvas of vgpdf v0.16.0 with its own text and colors. It draws letters as shapes:
-// vgpdf writes fonts to temporary files, confuses two of them in one document, and has only the
-// characters of Windows-1252.
-type pdfCanvas struct{ *vgpdf.Canvas }
-
-// FillString implements [vg.Canvas].
-func (c pdfCanvas) FillString(f font.Face, at vg.Point, s string) {
-	if path := outline(f, at, s); len(path) > 0 {
-		c.Fill(path)
+// encodePNG writes img with a palette and with its resolution: the standard
+// encoder leaves out the pHYs chunk, and without it a document takes a figure for
+// 72 or 96 dpi and shows it at twice its size.
+//
+// Nearly all of the thousands of colors in a figure are at the edges of letters and
+// lines, so 256 of them show the same picture in less than half of the bytes.
+func encodePNG(img *image.RGBA, dpi int) ([]byte, error) {
+	var buf bytes.Buffer
+	// The best compression within reason takes three times as long and saves a sixteenth.
+	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
+	if err := encoder.Encode(&buf, paletted(img)); err != nil {
+		return nil, fmt.Errorf("encode png: %w", err)
 	}
+	// The signature (8 bytes) and IHDR (4 length, 4 type, 13 data, 4 CRC) come
+	// first in every PNG; pHYs has its place between IHDR and the pixels.
+	const head = 8 + 4 + 4 + 13 + 4
+	return slices.Insert(buf.Bytes(), head, resolutionChunk(dpi)...), nil
 }
 
-// SetColor implements [vg.Canvas].
-func (c pdfCanvas) SetColor(x color.Color) {
-	if x != nil {
-		x = straight(color.NRGBAModel.Convert(x).(color.NRGBA))
+// resolutionChunk is a pHYs chunk: pixels per metre in x and y, unit metre
+// (PNG specification, section 11.3.4.3).
+func resolutionChunk(dpi int) []byte {
+	perMetre := uint32(dpi * 10000 / 254)
+	body := []byte("pHYs")
+	body = binary.BigEndian.AppendUint32(body, perMetre)
+	body = append(binary.BigEndian.AppendUint32(body, perMetre), 1)
+	chunk := binary.BigEndian.AppendUint32(nil, uint32(len(body)-4))
+	chunk = append(chunk, body...)
+	return binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(body))
+}
+
+// paletted is img with a palette of its own colors: all, or maxColors of more.
+func paletted(img *image.RGBA) *image.Paletted {
+	at := func(i int) color.RGBA { return color.RGBA{img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3]} }
+	counts := map[color.RGBA]int{}
+	for begin, end := 0, 0; begin < len(img.Pix); begin = end { // equal pixels in a row at once
+		for end < len(img.Pix) && at(end) == at(begin) {
+			end += 4
+		}
+		counts[at(begin)] += (end - begin) / 4
 	}
-	c.Canvas.SetColor(x)
-}
-
-// straight is a color whose RGBA are not multiplied by the opacity, as vgpdf expects them.
-type straight color.NRGBA
-
-// RGBA implements [color.Color].
-func (s straight) RGBA() (r, g, b, a uint32) {
-	wide := func(x uint8) uint32 { return uint32(x) * 0x101 }
-	return wide(s.R), wide(s.G), wide(s.B), wide(s.A)
-}
-
-// outline is the shape of text that begins at a point on its baseline. A character that the font
-// does not have is a box.
-func outline(f font.Face, at vg.Point, s string) vg.Path {
-	var buf sfnt.Buffer
-	units := fixed.Int26_6(f.Face.UnitsPerEm())
-	scale := f.Font.Size / vg.Length(units)
-	var out vg.Path
-	var before sfnt.GlyphIndex
-	for i, r := range s {
-		glyph, err := f.Face.GlyphIndex(&buf, r)
-		if err != nil {
-			glyph = 0
+	key := func(c color.RGBA) uint32 { return binary.BigEndian.Uint32([]byte{c.R, c.G, c.B, c.A}) }
+	all := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(key(a), key(b)))
+	})
+	palette, index := choosePalette(all, counts)
+	out := image.NewPaletted(img.Bounds(), palette)
+	last, nearest := all[0], index[all[0]]
+	for i := range out.Pix {
+		if c := at(4 * i); c != last {
+			last, nearest = c, index[c]
 		}
-		if i > 0 {
-			if kern, err := f.Face.Kern(&buf, before, glyph, units, xfont.HintingNone); err == nil {
-				at.X += vg.Length(kern) * scale
-			}
-		}
-		if segments, err := f.Face.LoadGlyph(&buf, glyph, units, nil); err == nil {
-			out = appendGlyph(out, segments, at, scale)
-		}
-		if advance, err := f.Face.GlyphAdvance(&buf, glyph, units, xfont.HintingNone); err == nil {
-			at.X += vg.Length(advance) * scale
-		}
-		before = glyph
+		out.Pix[i] = nearest
 	}
 	return out
 }
 
-// appendGlyph adds the contours of a glyph whose origin is at a point.
-func appendGlyph(out vg.Path, segments sfnt.Segments, at vg.Point, scale vg.Length) vg.Path {
-	point := func(p fixed.Point26_6) vg.Point {
-		return vg.Point{X: at.X + vg.Length(p.X)*scale, Y: at.Y - vg.Length(p.Y)*scale}
+// maxColors is the size of a PNG palette.
+const maxColors = 256
+
+// choosePalette takes the first of all, the most frequent color, and then repeatedly the one with the largest
+// error under the palette so far: the number of its pixels times the squared distance to the nearest color of
+// the palette. index has the nearest one of each color.
+func choosePalette(all []color.RGBA, counts map[color.RGBA]int) (palette color.Palette, index map[color.RGBA]uint8) {
+	n, nearest, distance := make([]int, len(all)), make([]uint8, len(all)), make([]int, len(all))
+	for i, c := range all {
+		n[i], distance[i] = counts[c], math.MaxInt
 	}
-	var last vg.Point
-	// toward is two thirds of the way from a point to the control point of a quadratic curve.
-	toward := func(p, control vg.Point) vg.Point { return p.Add(control.Sub(p).Scale(2. / 3)) }
-	for i, s := range segments {
-		p := point(s.Args[0])
-		switch s.Op {
-		case sfnt.SegmentOpMoveTo:
-			if i > 0 {
-				out.Close()
+	next := 0
+	for len(palette) < min(maxColors, len(all)) {
+		chosen, worst := all[next], -1
+		for i, c := range all {
+			if d := squared(c, chosen); d < distance[i] {
+				distance[i], nearest[i] = d, uint8(len(palette))
 			}
-			out.Move(p)
-		case sfnt.SegmentOpLineTo:
-			out.Line(p)
-		case sfnt.SegmentOpQuadTo:
-			control := p
-			p = point(s.Args[1])
-			out.CubeTo(toward(last, control), toward(p, control), p)
-		case sfnt.SegmentOpCubeTo:
-			first := p
-			p = point(s.Args[2])
-			out.CubeTo(first, point(s.Args[1]), p)
+			if e := n[i] * distance[i]; e > worst {
+				next, worst = i, e
+			}
 		}
-		last = p
+		palette = append(palette, chosen)
 	}
-	if len(segments) > 0 {
-		out.Close()
+	index = map[color.RGBA]uint8{}
+	for i, c := range all {
+		index[c] = nearest[i]
 	}
-	return out
+	return palette, index
+}
+
+// squared is the squared distance of two colors.
+func squared(a, b color.RGBA) int {
+	d := func(x, y uint8) int { v := int(x) - int(y); return v * v }
+	return d(a.R, b.R) + d(a.G, b.G) + d(a.B, b.B) + d(a.A, b.A)
 }

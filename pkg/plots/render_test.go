@@ -46,7 +46,7 @@ func TestVectorFiles(t *testing.T) {
 			t.Errorf("%s: a PDF with the dates %q", d.File, dates)
 		}
 	}
-	if _, err := Runs(runs, "", []string{"gif"}); err == nil || !strings.Contains(err.Error(), `"gif": the formats are svg and pdf`) {
+	if _, err := Runs(runs, "", []string{"gif"}); err == nil || !strings.Contains(err.Error(), `"gif": the formats are png, svg and pdf`) {
 		t.Errorf("error %v", err)
 	}
 }

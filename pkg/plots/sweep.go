@@ -1,7 +1,7 @@
 // Package plots draws the figures of runs, of sweeps and of worked examples as PNG, SVG and PDF.
-// The list of a sweep's figures is in sweep.go and each figure has a file named after
-// it; figure.go lays out the page, panel.go, curve.go and axis.go draw inside of a plot,
-// and style.go holds colors, lines, markers and fonts.
+// sweep.go and runs.go list the figures. A figure is built from a view of the analysis (view.go) with curves
+// (chart.go) in panels (panel.go), laid out on a page with its texts (figure.go) in the colors and fonts of
+// style.go, and encoded by render.go.
 package plots
 
 import (
@@ -190,54 +190,49 @@ func drawSweep(a *analysis.Analysis, opt SweepOptions, wanted func(sweepFigure) 
 			continue
 		}
 		fig.dpi = opt.DPI
-		d := fig.described(f.file)
-		var err error
-		if !opt.PageOnly {
-			if d, err = fig.drawing(f.file, opt.Formats); err != nil {
-				return nil, err
-			}
+		d, err := fig.drawing(f.file, phone.draw(f), opt)
+		if err != nil {
+			return nil, err
 		}
 		d.Main = f.main
-		if d.Page, err = fig.pageSVG(); err == nil {
-			d.Phone, err = phone.draw(f).pageSVG()
-		}
-		if err != nil {
-			return nil, fmt.Errorf("draw %s for the page: %w", f.file, err)
-		}
 		out = append(out, d)
 	}
 	return out, nil
 }
 
-// drawing renders the figure as PNG and in the other formats.
-func (f *figure) drawing(file string, formats []string) (Drawing, error) {
+// drawing renders the figure in all its forms; phone is the same for narrow screens, nil if it can't be drawn
+// that narrow.
+func (f *figure) drawing(file string, phone *figure, opt SweepOptions) (Drawing, error) {
+	d := Drawing{File: file, Title: f.title, Alt: f.altText(), Notes: f.notes, Wide: f.width > pageWidth}
 	failed := func(err error) (Drawing, error) { return Drawing{}, fmt.Errorf("draw %s: %w", file, err) }
-	var buf bytes.Buffer
-	if err := f.render(&buf); err != nil {
-		return failed(err)
-	}
-	size, err := png.DecodeConfig(bytes.NewReader(buf.Bytes()))
-	if err != nil {
-		return failed(err)
-	}
-	d := f.described(file)
-	d.PNG, d.Width, d.Height = buf.Bytes(), size.Width, size.Height
-	for _, format := range formats {
-		if format == "png" {
-			continue
+	var err error
+	if !opt.PageOnly {
+		if d.PNG, err = f.encode("png"); err != nil {
+			return failed(err)
 		}
-		data, err := f.vector(format)
+		size, err := png.DecodeConfig(bytes.NewReader(d.PNG))
 		if err != nil {
 			return failed(err)
 		}
-		d.Vector = append(d.Vector, VectorFile{format, data})
+		d.Width, d.Height = size.Width, size.Height
+		for _, format := range opt.Formats {
+			if format == "png" {
+				continue
+			}
+			data, err := f.encode(format)
+			if err != nil {
+				return failed(err)
+			}
+			d.Vector = append(d.Vector, VectorFile{format, data})
+		}
+	}
+	if d.Page, err = f.pageSVG(); err == nil {
+		d.Phone, err = phone.pageSVG()
+	}
+	if err != nil {
+		return failed(fmt.Errorf("for the page: %w", err))
 	}
 	return d, nil
-}
-
-// described is the figure in words.
-func (f *figure) described(file string) Drawing {
-	return Drawing{File: file, Title: f.title, Alt: f.altText(), Notes: f.notes, Wide: f.width > pageWidth}
 }
 
 // draw builds a figure and adds what all figures of the sweep have: the setting, the

@@ -1,52 +1,14 @@
 package plots
 
 import (
-	"image/color"
 	"sort"
 	"strings"
 
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"grpo/internal/textutil"
 )
-
-// drawText draws one line of text with its top left corner at x, top.
-func drawText(c draw.Canvas, style text.Style, x, top vg.Length, s string) {
-	style.XAlign, style.YAlign = draw.XLeft, draw.YTop
-	c.FillText(style, vg.Point{X: x, Y: top}, s)
-}
-
-// drawBlock draws lines from the top left corner of c and returns their height.
-func drawBlock(c draw.Canvas, style text.Style, lines []string) vg.Length {
-	for i, line := range lines {
-		drawText(c, style, c.Min.X, c.Max.Y-vg.Length(i)*lineHeight(style), line)
-	}
-	return blockHeight(style, lines)
-}
-
-func blockHeight(style text.Style, lines []string) vg.Length {
-	return vg.Length(len(lines)) * lineHeight(style)
-}
-
-// lineHeight is the distance of two lines of text.
-func lineHeight(style text.Style) vg.Length { return style.Font.Size * 1.28 }
-
-// drawCentered draws a value and its details, one line each, at x with their
-// middle at y.
-func drawCentered(c draw.Canvas, x, y vg.Length, align text.XAlignment, col color.Color, lines []string) {
-	top := y
-	for i := range lines {
-		top += lineHeight(sideStyle(i)) / 2
-	}
-	for i, line := range lines {
-		style := sideStyle(i)
-		style.Color, style.XAlign, style.YAlign = col, align, draw.YTop
-		c.FillText(style, vg.Point{X: x, Y: top}, line)
-		top -= lineHeight(style)
-	}
-}
 
 // wrap breaks text at spaces into lines of at most the given width; a word
 // that is wider by itself gets a line of its own.

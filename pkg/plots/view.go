@@ -1,10 +1,14 @@
 package plots
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
@@ -122,4 +126,163 @@ func (v *view) ownBase(a *analysis.ArmResult) float64 {
 		return math.NaN()
 	}
 	return a.Of(analysis.InitialMetric).Mean
+}
+
+// Sentences of captions, which have at most two lines, and of the notes that the
+// page has below a figure of a sweep.
+
+const oneSeed = "One seed an arm: no interval."
+
+// setting is the line below a title: the title of the sweep and what all runs have
+// in common.
+func (v *view) setting() string {
+	parts := []string{oneLine(v.manifest().Title), analysis.SettingLine(v.infos)}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "  ·  ")
+}
+
+// rewardLabel is the axis label of the validation reward.
+func rewardLabel(runs []*rundir.Run) string {
+	if n := problems(runs, rundir.SplitVal); n != "" {
+		return fmt.Sprintf("validation answer reward (fraction correct of %s)", n)
+	}
+	return "validation answer reward (fraction correct)"
+}
+
+// problems is the number of problems in the evaluations of a split, empty when they
+// differ.
+func problems(runs []*rundir.Run, split string) string {
+	return analysis.Common(evaluations(runs, split), func(e rundir.Eval) string {
+		return fmt.Sprint(e.Sampled.N)
+	})
+}
+
+func evaluations(runs []*rundir.Run, split string) []rundir.Eval {
+	var out []rundir.Eval
+	for _, r := range runs {
+		out = append(out, analysis.EvalsOf(r, split)...)
+	}
+	return out
+}
+
+// heldOut is "1024 held-out problems".
+func heldOut(runs []*rundir.Run) string {
+	return strings.TrimSpace(problems(runs, rundir.SplitVal) + " held-out problems")
+}
+
+func (v *view) severalSeeds() bool { return len(v.manifest().Seeds) > 1 }
+
+// meanOver is "Mean over n = 4 seeds", or "n = 2 to 4" if that differs by arm.
+func (v *view) meanOver(final bool) string {
+	return "Mean over n = " + textutil.Span(v.seedCounts(final)) + " seeds"
+}
+
+// meanAndInterval is [view.meanOver] with the interval, if it is drawn or written next to the data.
+func (v *view) meanAndInterval(final, written bool) string {
+	interval := " with its 95% interval (Student's t)"
+	switch counts := v.seedCounts(final); {
+	case slices.Min(counts) >= leastSeeds:
+	case slices.Max(counts) >= leastSeeds || written:
+		interval += fmt.Sprintf(", drawn from %d seeds on", leastSeeds)
+	default:
+		interval = fmt.Sprintf("; no interval is drawn below %d seeds", leastSeeds)
+	}
+	return v.meanOver(final) + interval
+}
+
+// seedCounts is the number of seeds of each arm that a mean is taken of: those of the runs with a
+// result. If no run of an arm has one, a curve (not final) is the mean of all its runs.
+func (v *view) seedCounts(final bool) []int {
+	var counts []int
+	for _, a := range v.arms {
+		n := a.Of(analysis.FinalMetric).N
+		if n == 0 && !final {
+			n = len(a.runs)
+		}
+		if n > 0 {
+			counts = append(counts, n)
+		}
+	}
+	if len(counts) == 0 {
+		counts = []int{len(v.manifest().Seeds)}
+	}
+	return counts
+}
+
+// meanCaption describes what the thick and the thin lines are.
+func (v *view) meanCaption(band bool) string {
+	switch {
+	case !v.severalSeeds():
+		return oneSeed
+	case band:
+		return v.meanAndInterval(false, false) + "; thin lines: each seed."
+	}
+	return v.meanOver(false) + "; thin lines: each seed."
+}
+
+func runsOf(n, of int) string { return fmt.Sprintf("%d of %d runs", n, of) }
+
+// tally is the number of runs in each of several states: "Not finished: 3 of 20 runs;
+// failed: 1 of 20 runs." States without a run are left out.
+func tally(total int, states []string, counts ...int) []string {
+	var parts []string
+	for i, n := range counts {
+		if n > 0 {
+			parts = append(parts, states[i]+": "+runsOf(n, total))
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{sentence(strings.Join(parts, "; "))}
+}
+
+// missing states how many runs have no result.
+func (v *view) missing() []string {
+	left, failed, total := 0, 0, 0
+	for _, a := range v.Arms {
+		left, failed, total = left+a.Left, failed+a.Failed, total+len(a.Runs)
+	}
+	return tally(total, []string{"not finished", "failed"}, left, failed)
+}
+
+// armNotes name the arms that diverged, that are not finished and that failed.
+func (v *view) armNotes() []string {
+	var diverged, left, failed []string
+	for i := range v.Arms {
+		a := &v.Arms[i]
+		add := func(to *[]string, n int, where string) {
+			if n > 0 {
+				name := shorten(captionText, a.Name(), vg.Points(150))
+				*to = append(*to, fmt.Sprintf("%s (%s%s)", name, runsOf(n, len(a.Runs)), where))
+			}
+		}
+		steps := analysis.StepRange(a.DivergedSteps())
+		if steps != "" {
+			steps = ", " + steps
+		}
+		add(&diverged, a.Diverged, steps)
+		add(&left, a.Left, "")
+		add(&failed, a.Failed, "")
+	}
+	var out []string
+	if len(diverged) > 0 {
+		out = append(out, "Diverged: "+firstSix(diverged)+".")
+	}
+	if len(left) > 0 {
+		out = append(out, "Not finished: "+firstSix(left)+". Means are over the runs that have ended "+
+			"(all of an arm while none has), up to the last step that all of these have.")
+	}
+	if len(failed) > 0 {
+		out = append(out, "Failed: "+firstSix(failed)+".")
+	}
+	return out
+}
+
+// firstSix joins at most 6 parts.
+func firstSix(parts []string) string {
+	const most = 6
+	if len(parts) > most {
+		return strings.Join(parts[:most], ", ") + fmt.Sprintf(" and %d more", len(parts)-most)
+	}
+	return strings.Join(parts, ", ")
 }

@@ -2,13 +2,11 @@ package plots
 
 import (
 	"math"
-	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/analysis"
 )
 
 // niceBelow and niceAbove are the nearest of 1, 2 and 5 times a power of ten that
@@ -92,88 +90,4 @@ func (logTicks) Ticks(lo, hi float64) []plot.Tick {
 		}
 	}
 	return ticks
-}
-
-// yAxis is the y axis of all panels of a figure.
-type yAxis struct {
-	lo, hi float64
-	log    bool
-	floor  bool // some values are below lo and drawn at it
-}
-
-const (
-	// logRange is the ratio of the largest to the smallest value from which an
-	// axis is logarithmic.
-	logRange = 30
-	// mostLog is the largest value of a logarithmic axis: the next tick would be
-	// infinite.
-	mostLog = 1e300
-	// logDecades is how far a logarithmic axis goes down from its largest value.
-	logDecades = 6
-)
-
-// newYAxis fits the seeds of curves, from 0 or, where log allows it and they range
-// widely, on a logarithmic axis.
-func newYAxis(log bool, curves ...curve) yAxis {
-	hi, least := 0.0, math.Inf(1)
-	zeros := false
-	for _, c := range curves {
-		for _, p := range slices.Concat(c.seeds...) {
-			hi = max(hi, p.Y)
-			if p.Y > 0 {
-				least = min(least, p.Y)
-			} else {
-				zeros = true
-			}
-		}
-	}
-	switch {
-	case hi <= 0:
-		return yAxis{hi: 1}
-	case !log || hi/least <= logRange:
-		return yAxis{hi: min(hi, math.MaxFloat64/1.05) * 1.05}
-	}
-	hi = min(hi, mostLog)
-	y := yAxis{log: true, floor: zeros}
-	if bottom := hi / math.Pow(10, logDecades); least < bottom {
-		least, y.floor = bottom, true
-	}
-	y.lo, y.hi = niceBelow(least), niceAbove(hi)
-	return y
-}
-
-// setY gives the panel its y axis.
-func (p *panel) setY(y yAxis) {
-	p.y = y
-	p.Y.Min, p.Y.Max = y.lo, y.hi
-	if y.log {
-		p.Y.Min, p.Y.Max = math.Log10(y.lo), math.Log10(y.hi)
-		p.Y.Tick.Marker = logTicks{}
-	}
-}
-
-// place moves values beyond the ends of the axis to the ends, because the interval
-// of two seeds may be many times as wide as the data, and takes logarithms on a
-// logarithmic axis.
-func (y yAxis) place(s analysis.Series) analysis.Series {
-	out := slices.Clone(s)
-	for i := range out {
-		out[i].Y = min(max(out[i].Y, y.lo), y.hi)
-		if y.log {
-			out[i].Y = math.Log10(out[i].Y)
-		}
-	}
-	return out
-}
-
-// notes states where the axis is unusual.
-func (y yAxis) notes() []string {
-	var out []string
-	if y.log {
-		out = append(out, "Logarithmic axis.")
-	}
-	if y.floor {
-		out = append(out, "Smaller values and 0 are at its lower end.")
-	}
-	return out
 }
