@@ -7,7 +7,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
-	"grpo/pkg/train"
+	"grpo/pkg/policy"
 )
 
 func newConfig(s *State) *cobra.Command {
@@ -114,7 +114,7 @@ func newConfigCheck(s *State) *cobra.Command {
 }
 
 func checkConfig(_ context.Context, s *State, o *configCheckOptions) error {
-	load := config.LoadOptions{Path: o.file, Checkpoint: train.FindCheckpoint}
+	load := config.LoadOptions{Path: o.file, Checkpoint: policy.FindCheckpoint}
 	hash := ""
 	if o.sft {
 		r, err := config.LoadSFT(load)

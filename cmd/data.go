@@ -15,7 +15,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -175,7 +175,7 @@ func describeProblems(_ context.Context, s *State, o *dataStatsOptions) error {
 	if err != nil {
 		return missingInput(err)
 	}
-	st := gsm8k.ComputeStats(problems, tokenizer.Known)
+	st := gsm8k.ComputeStats(problems, policy.KnownCharacter)
 	if o.json {
 		return printJSON(s.Out, statsOutput{o.file, skipped.Skipped, st})
 	}

@@ -20,6 +20,7 @@ import (
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
@@ -114,7 +115,7 @@ for a Llama or Qwen model (a quarter of a shorter context), and else that of rol
 func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 	arg := o.checkpoint
 	info, err := os.Stat(arg)
-	if train.InCache(arg) {
+	if policy.InCache(arg) {
 		return arg, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,10 +128,10 @@ func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 	if !info.IsDir() {
 		return arg, nil
 	}
-	if _, err := os.Stat(filepath.Join(arg, train.SFTModelFile)); err == nil || train.IsModel(arg) {
+	if _, err := os.Stat(filepath.Join(arg, rundir.ModelFile)); err == nil || policy.IsModel(arg) {
 		return arg, nil // without the configuration of a run: that of grpo sft is a recipe
 	}
-	path, best := train.CheckpointIn(arg, o.which), train.CheckpointIn(arg, "best")
+	path, best := rundir.CheckpointIn(arg, o.which), rundir.CheckpointIn(arg, "best")
 	if o.which == "last" && missing(path) && !missing(best) {
 		if o.whichGiven {
 			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept only its "+

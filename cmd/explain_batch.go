@@ -9,7 +9,7 @@ import (
 
 	"grpo/pkg/explain"
 	"grpo/pkg/model/kernel"
-	"grpo/pkg/train"
+	"grpo/pkg/policy"
 )
 
 // batchOptions are the inputs of a command that computes a file of cases.
@@ -139,7 +139,7 @@ with them. TinyLM's completions get its <eos>, which no text can stand for.`,
 func runLogProbs(_ context.Context, s *State, o *logProbsOptions) error {
 	pool := kernel.NewPool(runtime.GOMAXPROCS(0))
 	defer pool.Close()
-	policy, err := train.OpenPolicy(o.model, pool)
+	policy, err := policy.Open(o.model, pool)
 	if err != nil {
 		return missingInput(err)
 	}

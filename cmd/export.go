@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -10,12 +12,13 @@ import (
 	"grpo/internal/suggest"
 	"grpo/internal/textutil"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/train"
 )
 
 // exportOptions are the inputs of `grpo export`.
 type exportOptions struct {
-	train.ExportOptions
+	policy.ExportOptions
 	json bool
 }
 
@@ -75,8 +78,11 @@ func runExport(ctx context.Context, s *State, o *exportOptions) error {
 	o.Disk = s.checkDisk
 	p := newProgress(s, false)
 	p.Doing(model.Activity{What: "exporting " + filepath.Base(o.Path)})
-	out, err := train.Export(ctx, o.ExportOptions)
+	out, err := policy.Export(ctx, o.ExportOptions)
 	p.done()
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("export %s: %w", o.Path, train.ErrNothingSaved)
+	}
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
 )
 
 // takes is the rule for a command's arguments: least to most of what; most < 0 is
@@ -167,7 +167,7 @@ func addKeyFlags(c *cobra.Command, flags []keyFlag) {
 
 // options collects the sources of a configuration.
 func (f *configFlags) options(c *cobra.Command, s *State) config.LoadOptions {
-	out := config.LoadOptions{Env: s.Env, Set: f.set, Flags: givenKeys(c, f.keys), Checkpoint: train.FindCheckpoint}
+	out := config.LoadOptions{Env: s.Env, Set: f.set, Flags: givenKeys(c, f.keys), Checkpoint: policy.FindCheckpoint}
 	if len(f.files) > 0 {
 		out.Path, out.Over = f.files[0], append(out.Over, f.files[1:]...)
 	}

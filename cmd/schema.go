@@ -15,6 +15,7 @@ import (
 	"grpo/pkg/bench"
 	"grpo/pkg/config"
 	"grpo/pkg/explain"
+	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
@@ -55,7 +56,7 @@ var schemas = []schemaEntry{
 	output[[]report.SampledProblem]("samples-json", "grpo samples --json"),
 	output[evalOutput]("eval-json", "grpo eval --json"),
 	output[[]train.Generated]("generate-json", "grpo generate --json"),
-	output[train.Exported]("export-json", "grpo export --json"),
+	output[policy.Exported]("export-json", "grpo export --json"),
 	output[train.SFTRecord]("sft-json", "grpo sft --json"),
 	output[train.RewardModelRecord]("reward-model-json", "grpo reward-model --json"),
 	output[statsOutput]("data-stats-json", "grpo data stats --json"),

@@ -10,6 +10,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
+	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
 
@@ -65,6 +66,6 @@ func printSFT(s *State, dir string, rec *train.SFTRecord) error {
 		return err
 	}
 	_, err := textutil.Fprintf(s.Out, "weights: %s (sha256 of the numbers %s)\n",
-		filepath.Join(dir, train.SFTModelFile), rec.Weights)
+		filepath.Join(dir, rundir.ModelFile), rec.Weights)
 	return err
 }

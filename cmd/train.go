@@ -12,6 +12,7 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/pkg/config"
+	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -188,7 +189,9 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 		}
 	}
 	p := newProgress(s, o.out.quiet)
-	p.headline("run folder %s, up to %s on the disk", dir, train.Bytes(train.DiskOf(r.Config).Peak))
+	if m, err := policy.Of(r.Config); err == nil { // otherwise the run reports it, unless it is done
+		p.headline("run folder %s, up to %s on the disk", dir, train.Bytes(train.DiskOf(m, r.Config).Peak))
+	}
 	var res *rundir.Result
 	err = o.profile.during(s, dir, func() (err error) {
 		res, err = train.Run(ctx, r.Config, train.Options{

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -47,7 +47,7 @@ func build(s *State) rundir.Meta {
 
 // cudaState is whether the program can use a GPU.
 func cudaState() string {
-	if gpu.Built {
+	if policy.CUDA {
 		return "built in"
 	}
 	return "not built in"

@@ -97,7 +97,7 @@ func (s source) own(folders ...string) bool {
 // rules are checked for every file; each returns the faults of one file.
 var rules = map[string]func(source) []string{
 	"no shell": noShell, "no patterns": noPatterns, "packages keep to themselves": ownProcess, "text is made printable": printed,
-	"regular files": regularFiles,
+	"regular files": regularFiles, "networks are opened in one place": namesNoNetwork,
 }
 
 func TestRules(t *testing.T) {
@@ -231,6 +231,21 @@ func regularFiles(s source) (faults []string) {
 	return faults
 }
 
+// namesNoNetwork: pkg/policy is the only package of the program beside the networks that names one. pkg/hub checks
+// the files of a Hugging Face repository.
+func namesNoNetwork(s source) (faults []string) {
+	if !s.own("pkg", "cmd") || s.own("pkg/model", "pkg/policy", "pkg/hub") {
+		return nil
+	}
+	for _, i := range s.file.Imports {
+		name, _, _ := strings.Cut(strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), "grpo/pkg/model/"), "/")
+		if slices.Contains([]string{"tinylm", "decoder", "hf", "cuda"}, name) {
+			faults = append(faults, s.fault(i, fmt.Sprintf("a network's package, %s, is named (ask pkg/policy)", name)))
+		}
+	}
+	return faults
+}
+
 // exclusive reports whether os.O_EXCL is among the arguments of a call.
 func exclusive(call *ast.CallExpr) (found bool) {
 	for _, arg := range call.Args {
@@ -247,7 +262,7 @@ func exclusive(call *ast.CallExpr) (found bool) {
 func TestRulesFind(t *testing.T) {
 	const text = `package zz
 
-import ("fmt"; "os"; "os/exec"; "path/filepath"; "time")
+import ("fmt"; "os"; "os/exec"; "path/filepath"; "time"; "grpo/pkg/model/decoder"; "grpo/pkg/model/safetensors")
 
 func X(name string) {
 	exec.Command("sh", "-c", "echo "+name)
@@ -279,6 +294,8 @@ func X(name string) {
 		{"text is made printable", "cmd/zz_test.go", nil},
 		{"regular files", "cmd/zz.go", []string{"16", "18"}},
 		{"regular files", "internal/zz/zz.go", nil},
+		{"networks are opened in one place", "pkg/zz/zz.go", []string{"3"}},
+		{"networks are opened in one place", "pkg/model/zz/zz.go", nil},
 	} {
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, c.file, text, parser.SkipObjectResolution)

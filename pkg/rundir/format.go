@@ -14,6 +14,11 @@
 // or report uses them, and people may edit them.
 package rundir
 
+import (
+	"os"
+	"path/filepath"
+)
+
 // Names of the files in a run's folder.
 const (
 	ConfigFile    = "config.yaml"
@@ -34,6 +39,32 @@ const (
 	// LearnedPlot is of runs with a reward model.
 	LearnedPlot = "learned_vs_true_reward.png"
 )
+
+// Names in [CheckpointDir]: the newest checkpoint and the best weights, which are a file, or the folder of a Llama
+// or Qwen network.
+const (
+	LastFile   = "last.safetensors"
+	BestFile   = "best.safetensors"
+	BestFolder = "best"
+)
+
+// Names in the folder of supervised training or of a reward model, beside [ConfigFile]. The weights are ModelFile,
+// or ModelFolder for a reward model that is a Llama or Qwen network.
+const (
+	ModelFile   = "model.safetensors"
+	ModelFolder = "model"
+	RecordFile  = "record.json"
+)
+
+// CheckpointIn is the path of the "last" or "best" checkpoint in a run's folder: a file, or for the
+// best of a Llama or Qwen network a folder.
+func CheckpointIn(run, which string) string {
+	path := filepath.Join(run, CheckpointDir, which)
+	if info, err := os.Lstat(path); which == BestFolder && err == nil && info.IsDir() {
+		return path
+	}
+	return path + ".safetensors"
+}
 
 // Splits, as written in [Eval] and [Sample].
 const (

@@ -20,8 +20,8 @@ func diskOf(dir string, m sweepdir.Manifest, jobs int) float64 {
 		}
 		need, known := arms[e.Arm]
 		if !known {
-			if cfg, err := frozen(e); err == nil { // otherwise the run itself reports it
-				need = train.DiskOf(cfg)
+			if cfg, m, err := frozenModel(e); err == nil { // otherwise the run itself reports it
+				need = train.DiskOf(m, cfg)
 			}
 			arms[e.Arm] = need
 		}

@@ -24,7 +24,7 @@ func trained(dir string, e sweepdir.Entry) *rundir.Meta {
 		return nil
 	}
 	if _, err := os.Lstat(filepath.Join(path, rundir.ResultFile)); err != nil {
-		if _, err := os.Lstat(train.CheckpointIn(path, "last")); err != nil || rundir.SavedStep(path) == 0 {
+		if _, err := os.Lstat(rundir.CheckpointIn(path, "last")); err != nil || rundir.SavedStep(path) == 0 {
 			return nil
 		}
 	}

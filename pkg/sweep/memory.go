@@ -7,6 +7,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/policy"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
@@ -21,7 +22,7 @@ func memories(threads int) func(sweepdir.Entry) *train.Memory {
 			return need
 		}
 		arms[e.Arm] = nil
-		cfg, err := frozen(e)
+		cfg, model, err := frozenModel(e)
 		if err != nil {
 			return nil
 		}
@@ -33,11 +34,21 @@ func memories(threads int) func(sweepdir.Entry) *train.Memory {
 		if p == nil {
 			return nil
 		}
-		if need, err := train.MemoryOf(cfg, p, threads); err == nil {
+		if need, err := train.MemoryOf(model, cfg, p, threads); err == nil {
 			arms[e.Arm] = &need
 		}
 		return arms[e.Arm]
 	}
+}
+
+// frozenModel returns the frozen configuration of a run and its model.
+func frozenModel(e sweepdir.Entry) (config.Config, *policy.Model, error) {
+	cfg, err := frozen(e)
+	if err != nil {
+		return cfg, nil, err
+	}
+	m, err := policy.Of(cfg)
+	return cfg, m, err
 }
 
 // checkMemory refuses a sweep with an unfinished run that does not fit into the
@@ -63,8 +74,8 @@ func checkMemory(dir string, m sweepdir.Manifest, available int64) error {
 // don't fit together, on the host or, unless the number was asked for, on a GPU.
 func (r *runner) limitSlots() {
 	fills := func(j *job) bool {
-		cfg, err := frozen(j.entry)
-		return err == nil && train.FillsGPU(cfg)
+		_, model, err := frozenModel(j.entry)
+		return err == nil && model.MayUseGPU() && model.IsDecoder()
 	}
 	if r.opts.Jobs <= 0 && r.slots > 1 && slices.ContainsFunc(r.in(waiting), fills) {
 		r.note("1 run at a time: a Llama or Qwen network may need most of the GPU's memory (--jobs %d runs more)", r.slots)

@@ -8,8 +8,8 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/policy"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 // PlanOptions are what the command line adds to a request.
@@ -244,7 +244,7 @@ func (p *planner) checkUser() error {
 func (p *planner) load(own []config.Flag) (*config.Resolved, error) {
 	return config.Load(config.LoadOptions{
 		Path: cmp.Or(p.opts.Path, p.req.Config), Over: p.opts.Over, Env: p.opts.Env, Set: p.opts.Set,
-		Flags: slices.Concat(p.common, p.opts.Flags, own), Checkpoint: train.FindCheckpoint,
+		Flags: slices.Concat(p.common, p.opts.Flags, own), Checkpoint: policy.FindCheckpoint,
 	})
 }
 

@@ -60,8 +60,8 @@ func (r *runner) ended(j *job, exit Exit) {
 // exitError is the error of an exit with the program's own message.
 func (r *runner) exitError(j *job, exit Exit) error {
 	needLess := "lower --jobs, or let a run need less"
-	if cfg, err := frozen(j.entry); err == nil {
-		needLess += ": " + train.NeedLess(cfg)
+	if cfg, m, err := frozenModel(j.entry); err == nil {
+		needLess += ": " + train.NeedLess(m, cfg)
 	}
 	tail, _ := logTail(j.path, j.logFrom)
 	message := lastMessage(tail)

@@ -5,6 +5,7 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/pkg/config"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
@@ -42,9 +43,13 @@ func adviceFor(dir string, available int64) string {
 	if err != nil {
 		return ""
 	}
-	need, err := train.MemoryOf(loaded.Config, p, 1)
+	m, err := policy.Of(loaded.Config)
 	if err != nil {
 		return ""
 	}
-	return train.AfterKill(loaded.Config, need, available)
+	need, err := train.MemoryOf(m, loaded.Config, p, 1)
+	if err != nil {
+		return ""
+	}
+	return train.AfterKill(m, loaded.Config, need, available)
 }

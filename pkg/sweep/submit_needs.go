@@ -9,7 +9,6 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 // Resources are what one run needs.
@@ -28,7 +27,7 @@ func (p *Plan) Needs(entries []sweepdir.Entry) Resources {
 	if need.CPUs == 0 {
 		need.CPUs = 1
 		for _, e := range entries {
-			if cfg, err := frozen(e); err == nil && train.IsDecoder(cfg) {
+			if _, m, err := frozenModel(e); err == nil && m.IsDecoder() {
 				need.CPUs = 2
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
-	"grpo/pkg/model/cuda/gpu"
 	"grpo/pkg/model/kernel"
 )
 
@@ -139,10 +138,7 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	var memory gpu.Memory
-	if t.device.gpu != nil {
-		memory = t.device.gpu.Memory()
-	}
+	memory := t.Device.Memory()
 	m, err := t.benchSteps(ctx, o, 1, o.Steps)
 	if err != nil {
 		return nil, err
@@ -153,13 +149,13 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	r := m.result(o)
 	r.AllocsPerStep = float64(after.Mallocs-before.Mallocs) / n
 	r.BytesPerStep = float64(after.TotalAlloc-before.TotalAlloc) / n
-	r.Params, r.Device = t.params.Count(), t.device.String()
-	if t.device.gpu != nil {
-		now := t.device.gpu.Memory()
+	r.Params, r.Device = t.Params.Count(), t.Device.String()
+	if t.Device.GPU != nil {
+		now := t.Device.Memory()
 		r.DeviceBytes, r.DeviceRequests = now.InUse, now.Requests-memory.Requests
 		r.DeviceFree = []int{memory.Free, now.Free}
 	} else {
-		r.Kernel = kernelOf(t.cfg.Model)
+		r.Kernel = t.model.Kernel()
 		if r.Peak = peak(r.Kernel, o.Now); r.Peak > 0 {
 			all := r.Peak * float64(r.Threads)
 			r.UpdateShare, r.RolloutShare = r.UpdateExecuted/all, r.RolloutGFLOPS/all
@@ -199,7 +195,7 @@ func (t *trainer) benchSteps(ctx context.Context, o BenchOptions, after, n int) 
 		out.reference = append(out.reference, m.Time.RewardS)
 		out.steps = append(out.steps, m.Time.RolloutS+m.Time.RewardS+m.Time.UpdateS)
 		distinct := t.distinctTokens(r.prompts)
-		w := t.policy.Size().Forward(distinct+r.tokens-len(r.completions), r.tokens)
+		w := t.Policy.Size().Forward(distinct+r.tokens-len(r.completions), r.tokens)
 		out.work.Nominal, out.work.Executed = out.work.Nominal+w.Nominal, out.work.Executed+w.Executed
 		out.prompts, out.predictions = out.prompts+distinct, out.predictions+r.tokens
 	}
@@ -249,7 +245,7 @@ func (t *trainer) distinctTokens(prompts [][]int) (n int) {
 	for _, p := range prompts {
 		n += len(p)
 	}
-	if isDecoder(t.cfg.Model) {
+	if t.model.IsDecoder() {
 		n -= (len(prompts) - 1) * model.SharedPrefix(prompts)
 	}
 	return n

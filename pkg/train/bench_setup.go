@@ -6,6 +6,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
@@ -18,7 +19,10 @@ func newBench(o BenchOptions) (*trainer, error) {
 		return new(trainer), fmt.Errorf("measure a step: %w", err)
 	}
 	t := &trainer{cfg: cfg, opts: Options{Threads: o.Threads, Now: o.Now, Progress: o.Progress}}
-	if t.data.template, err = templateOf(cfg.Data, cfg.Model); err != nil {
+	if t.model, err = policy.Of(cfg); err != nil {
+		return t, err
+	}
+	if t.data.template, err = t.model.Template(cfg.Data); err != nil {
 		return t, err
 	}
 	if o.Model == "" {
@@ -26,7 +30,7 @@ func newBench(o BenchOptions) (*trainer, error) {
 	} else if t.data.problems, err = LoadProblems(cfg.Data); err != nil {
 		return t, err
 	}
-	m, err := MemoryOf(cfg, t.data.problems, o.Threads)
+	m, err := MemoryOf(t.model, cfg, t.data.problems, o.Threads)
 	if err != nil {
 		return t, err
 	}
@@ -46,7 +50,7 @@ func newBench(o BenchOptions) (*trainer, error) {
 			}
 		}
 	}
-	t.sampler = t.policy.NewSampler()
+	t.sampler = t.Policy.NewSampler()
 	return t, nil
 }
 
@@ -63,7 +67,7 @@ func benchConfig(o BenchOptions) (config.Config, error) {
 		if o.ResponseLen > 0 {
 			set = append(set, fmt.Sprint("sampling_max_tokens=", o.ResponseLen))
 		}
-		r, err := config.Load(config.LoadOptions{Path: "smollm2", Set: append(set, o.Set...), Checkpoint: FindCheckpoint,
+		r, err := config.Load(config.LoadOptions{Path: "smollm2", Set: append(set, o.Set...), Checkpoint: policy.FindCheckpoint,
 			Flags: []config.Flag{{Key: "model.init", Name: "--model", Value: o.Model}}})
 		if err != nil {
 			return cfg, err
@@ -91,7 +95,7 @@ func benchConfig(o BenchOptions) (config.Config, error) {
 
 // benchProblems are random questions that fill the rest of a prompt.
 func (t *trainer) benchProblems(o BenchOptions) *Problems {
-	around := len(encodePrompts(tokenizerOf(t.cfg.Model), t.data.template, []gsm8k.Problem{{}})[0])
+	around := len(policy.EncodePrompts(t.model.Tokenizer, t.data.template, []gsm8k.Problem{{}})[0])
 	out := &Problems{}
 	stream := rng.New(o.Seed, rng.Order)
 	for i := range 4 * o.Prompts { // so that steps differ

@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"grpo/internal/decodertest"
-	"grpo/pkg/model/kernel"
-
 	"grpo/pkg/config"
+	"grpo/pkg/model/kernel"
 )
 
 // TestBench: a measured step learns like a real one, and its numbers are consistent.
@@ -133,7 +132,7 @@ func TestBenchModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := slices.Clone(b.params.Flat)
+	before := slices.Clone(b.Params.Flat)
 	for step := range 2 {
 		r, _, err := b.trainStep(step+1, newStopwatch(time.Now).lap)
 		if err != nil {
@@ -147,7 +146,7 @@ func TestBenchModel(t *testing.T) {
 			t.Errorf("%d distinct tokens of prompts of %d in all", n, all)
 		}
 	}
-	if !slices.Equal(before, b.params.Flat) {
+	if !slices.Equal(before, b.Params.Flat) {
 		t.Error("the weights changed")
 	}
 	o.ResponseLen = 4

@@ -52,8 +52,8 @@ func testDecoderBF16(t *testing.T, set ...string) {
 // A TinyLM computes in float32 on the CPU.
 func TestTinyLMHasNoBF16(t *testing.T) {
 	c := config.Default().Model
-	c.Precision, c.Init = bf16, "./model.safetensors"
-	if _, err := newPolicy(c, config.LoRA{}, c.Init, 1, nil); !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "model.precision (bf16)") {
+	c.Precision, c.Init = "bf16", "./model.safetensors"
+	if _, err := modelOf(t, c, config.LoRA{}).Open(1, 1, 0, nil); !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "model.precision (bf16)") {
 		t.Errorf("error %v", err)
 	}
 }

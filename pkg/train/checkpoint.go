@@ -13,8 +13,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
-	"grpo/pkg/model/hf"
-	"grpo/pkg/model/safetensors"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -46,10 +45,6 @@ import (
 // A run continues only from a checkpoint of its own format and configuration, written by a kernel
 // that gives the same bits; otherwise its results would change unnoticed.
 const (
-	lastFile   = "last.safetensors"
-	bestFile   = "best.safetensors"
-	bestFolder = "best"
-
 	formatKey = "grpo.format"
 	kernelKey = "grpo.kernel"
 	deviceKey = "grpo.device"
@@ -80,8 +75,8 @@ func (t *trainer) checkpoints() ([]string, error) {
 	}
 	var last, older []string
 	for _, e := range entries {
-		if e.Name() == lastFile {
-			last = append(last, lastFile)
+		if e.Name() == rundir.LastFile {
+			last = append(last, rundir.LastFile)
 		} else if _, ok := stepOf(e.Name()); ok {
 			older = append(older, e.Name())
 		}
@@ -117,7 +112,7 @@ func (t *trainer) checkpointOverdue() bool {
 	if minutes == 0 || t.opts.Now().Sub(t.savedAt).Minutes() < minutes {
 		return false
 	}
-	err := t.opts.Disk.pass(t.opts.Dir, checkpointBytes(t.cfg))
+	err := t.opts.Disk.pass(t.opts.Dir, checkpointBytes(t.model, t.cfg))
 	if err != nil {
 		t.savedAt = t.opts.Now() // the next try
 		t.note("no checkpoint after %g minutes (output.checkpoint_every_minutes): %v", minutes, err)
@@ -151,7 +146,7 @@ func (t *trainer) save() error {
 		return err
 	}
 	dir, before, step := t.path(rundir.CheckpointDir), t.saved, t.state.Step
-	last := filepath.Join(dir, lastFile)
+	last := filepath.Join(dir, rundir.LastFile)
 	commit, err := rundir.PrepareFile(last, func(f *os.File) error { return c.WriteChecksummed(f) }, t.hold.Check)
 	if err != nil {
 		return err
@@ -186,11 +181,11 @@ func (t *trainer) current() (*model.Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("save checkpoint: %w", err)
 	}
-	c := &model.Checkpoint{Params: t.params, M: t.opt.M, V: t.opt.V, Metadata: map[string]string{
-		formatKey: checkpointFormat, kernelKey: kernelOf(t.cfg.Model),
+	c := &model.Checkpoint{Params: t.Params, M: t.opt.M, V: t.opt.V, Metadata: map[string]string{
+		formatKey: checkpointFormat, kernelKey: t.model.Kernel(),
 		configKey: string(config.Marshal(t.cfg)), hashKey: config.Hash(t.cfg), stateKey: string(text),
 	}}
-	if on := t.device.String(); on != "" {
+	if on := t.Device.String(); on != "" {
 		c.Metadata[deviceKey] = on
 	}
 	if !t.hasMoments(s.Updates) {
@@ -276,13 +271,13 @@ func (t *trainer) saveBest(step int) error {
 	}
 	metadata := map[string]string{hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step)}
 	if t.folder == nil {
-		c := &model.Checkpoint{Params: t.params, Metadata: metadata}
-		return rundir.WriteAtomic(t.path(rundir.CheckpointDir, bestFile), func(f *os.File) error {
+		c := &model.Checkpoint{Params: t.Params, Metadata: metadata}
+		return rundir.WriteAtomic(t.path(rundir.CheckpointDir, rundir.BestFile), func(f *os.File) error {
 			return c.WriteChecksummed(f)
 		})
 	}
-	commit, err := rundir.PrepareFolder(t.path(rundir.CheckpointDir, bestFolder), func(dir string) error {
-		return t.folder.Write(dir, "F32", tensorsOf(t.params), metadata)
+	commit, err := rundir.PrepareFolder(t.path(rundir.CheckpointDir, rundir.BestFolder), func(dir string) error {
+		return t.folder.Write(dir, t.Params, metadata)
 	}, t.hold.Check)
 	if err != nil {
 		return err
@@ -290,25 +285,17 @@ func (t *trainer) saveBest(step int) error {
 	return t.disk.do(commit)
 }
 
-// tensorsOf are the parameters as tensors of a Hugging Face folder.
-func tensorsOf(p *model.Params) (out []safetensors.Tensor) {
-	for _, x := range p.Tensors() {
-		out = append(out, safetensors.Tensor{Name: x.Name, Shape: x.Shape, Data: x.Data})
-	}
-	return out
-}
-
 // verifyBest compares the best weights with their checksums and with the run.
 func (t *trainer) verifyBest() error {
 	var metadata map[string]string
-	path := t.path(rundir.CheckpointDir, bestFile)
+	path := t.path(rundir.CheckpointDir, rundir.BestFile)
 	if t.folder != nil {
-		path = t.path(rundir.CheckpointDir, bestFolder)
+		path = t.path(rundir.CheckpointDir, rundir.BestFolder)
 		if err := regular.Folder(path); err != nil {
 			return err
 		}
 		var err error
-		if metadata, err = hf.Verify(path); err != nil {
+		if metadata, err = policy.VerifyFolder(path); err != nil {
 			return err
 		}
 	} else {
@@ -326,16 +313,6 @@ func (t *trainer) verifyBest() error {
 			path, textutil.Quote(metadata[hashKey]), hash)
 	}
 	return nil
-}
-
-// CheckpointIn is the path of the "last" or "best" checkpoint in a run's folder: a file, or for the
-// best of a Llama or Qwen network a folder.
-func CheckpointIn(run, which string) string {
-	path := filepath.Join(run, rundir.CheckpointDir, which)
-	if info, err := os.Lstat(path); which == bestFolder && err == nil && info.IsDir() {
-		return path
-	}
-	return path + ".safetensors"
 }
 
 // checksums are lengths and checksums of the files as of the current step.

@@ -8,6 +8,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
 )
@@ -38,7 +39,7 @@ func failed(step int, format string, args ...any) error {
 // checkSplits: no evaluation problem is a training problem, or a worked example of the user's.
 func (t *trainer) checkSplits() error {
 	p := t.data.problems
-	shown, err := fewShot(t.cfg.Data)
+	shown, err := policy.FewShot(t.cfg.Data)
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (t *trainer) checkSplits() error {
 
 // checkCompletions: a completion has log-probabilities, and <eos> only at its end.
 func (t *trainer) checkCompletions(r *rollout, step int) error {
-	limit, end := t.cfg.Rollout.SamplingMaxTokens, t.policy.End()
+	limit, end := t.cfg.Rollout.SamplingMaxTokens, t.Policy.End()
 	for i, c := range r.completions {
 		n := len(c.Tokens)
 		if n == 0 || n > limit || len(c.LogProbs) != n {
@@ -118,12 +119,12 @@ func (t *trainer) checkMask(r *rollout, rows []int, x *model.TokenMatrix) error 
 // Log-probabilities after another context differ by several nats.
 func (t *trainer) samplerTolerance() float64 {
 	switch {
-	case t.device.gpu == nil:
+	case t.Device.GPU == nil:
 		return 1e-4
-	case isDecoder(t.cfg.Model):
-		return map[string]float64{"float32": 2e-3, "tf32": 0.25, "bf16": 2}[t.device.gpu.Precision()]
+	case t.model.IsDecoder():
+		return map[string]float64{"float32": 2e-3, "tf32": 0.25, "bf16": 2}[t.Device.GPU.Precision()]
 	}
-	return map[string]float64{"float32": 1e-4, "tf32": 0.05, "bf16": 0.4}[t.device.gpu.Precision()]
+	return map[string]float64{"float32": 1e-4, "tf32": 0.05, "bf16": 0.4}[t.Device.GPU.Precision()]
 }
 
 // checkSampler: the policy that sampled is the policy that learns.

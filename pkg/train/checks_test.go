@@ -24,7 +24,7 @@ func ready(t testing.TB, cfg config.Config) *trainer {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.close)
-	r.sampler = r.policy.NewSampler()
+	r.sampler = r.Policy.NewSampler()
 	return r
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"grpo/pkg/model/hf"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -31,7 +32,7 @@ func TestDecoderCheckpointIsSmall(t *testing.T) {
 			for step, moved := range tt.moved {
 				file := stepName(step)
 				if step == 3 {
-					file = lastFile
+					file = rundir.LastFile
 				}
 				c, _, err := readCheckpoint(filepath.Join(want.Dir, rundir.CheckpointDir, file))
 				if err != nil || (c.M != nil) != (step > 0) || (c.Reference != nil) != moved {
@@ -39,7 +40,7 @@ func TestDecoderCheckpointIsSmall(t *testing.T) {
 				}
 			}
 			dir := interrupted(t, cfg, 1)
-			remove(t, filepath.Join(dir, rundir.CheckpointDir, lastFile)) // continue from step 0
+			remove(t, filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)) // continue from step 0
 			w := &watch{}
 			if _, err := Run(context.Background(), cfg, options(dir, w, 1)); err != nil || w.resumed != 0 {
 				t.Fatalf("continued after step %d, %v", w.resumed, err)
@@ -54,7 +55,7 @@ func TestDecoderCheckpointIsSmall(t *testing.T) {
 func TestDecoderBestIsAFolder(t *testing.T) {
 	cfg := tinyDecoder(t, "output.keep=best") // no answer is right, so the base stays the best
 	run := mustRun(t, cfg, t.TempDir(), 1)
-	best := filepath.Join(run.Dir, rundir.CheckpointDir, bestFolder)
+	best := filepath.Join(run.Dir, rundir.CheckpointDir, rundir.BestFolder)
 	base, err := hf.Open(cfg.Model.Init)
 	if err != nil {
 		t.Fatal(err)
@@ -73,11 +74,11 @@ func TestDecoderBestIsAFolder(t *testing.T) {
 		}
 	}
 	entries, _ := os.ReadDir(filepath.Join(run.Dir, rundir.CheckpointDir))
-	if len(entries) != 2 || entries[0].Name() != bestFolder { // and seal.json
+	if len(entries) != 2 || entries[0].Name() != rundir.BestFolder { // and seal.json
 		t.Errorf("output.keep=best left %v", entries)
 	}
 	remove(t, cfg.Model.Init)
-	found, err := FindCheckpoint(run.Dir, "")
+	found, err := policy.FindCheckpoint(run.Dir, "")
 	if err != nil || found.File != best || found.HiddenSize != 16 {
 		t.Errorf("the run's checkpoint is %+v, %v", found, err)
 	}
@@ -95,7 +96,7 @@ func TestDecoderBestIsVerified(t *testing.T) {
 	cfg := tinyDecoder(t, "output.keep=best", "output.checkpoint_every_n_steps=1")
 	for _, name := range []string{"model.safetensors", "tokenizer.json", ""} {
 		dir := interrupted(t, cfg, 1)
-		best := filepath.Join(dir, rundir.CheckpointDir, bestFolder)
+		best := filepath.Join(dir, rundir.CheckpointDir, rundir.BestFolder)
 		if name == "" {
 			remove(t, best)
 		} else {
@@ -105,10 +106,10 @@ func TestDecoderBestIsVerified(t *testing.T) {
 		if _, err := Run(context.Background(), cfg, options(dir, w, 1)); err != nil {
 			t.Fatal(err)
 		}
-		if notes := strings.Join(w.notes, "\n"); !strings.Contains(notes, "damage: ") || !strings.Contains(notes, filepath.Join(bestFolder, name)) {
+		if notes := strings.Join(w.notes, "\n"); !strings.Contains(notes, "damage: ") || !strings.Contains(notes, filepath.Join(rundir.BestFolder, name)) {
 			t.Errorf("%q: notes %q", name, notes)
 		}
-		slurp(t, filepath.Join(dir, rundir.CheckpointDir, lastFile))
+		slurp(t, filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile))
 	}
 }
 
@@ -116,7 +117,7 @@ func TestDecoderBestIsVerified(t *testing.T) {
 func TestDecoderBestSurvivesAKill(t *testing.T) {
 	cfg := tinyDecoder(t, "output.checkpoint_every_n_steps=1")
 	dir := interrupted(t, cfg, 1)
-	best := filepath.Join(dir, rundir.CheckpointDir, bestFolder)
+	best := filepath.Join(dir, rundir.CheckpointDir, rundir.BestFolder)
 	if err := os.Rename(best, best+".old"); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestDecoderBestSurvivesAKill(t *testing.T) {
 func TestDecoderSaveFailsInTheBackground(t *testing.T) {
 	cfg := tinyDecoder(t, "output.checkpoint_every_n_steps=1")
 	dir := filepath.Join(t.TempDir(), "run")
-	last := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+	last := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 	block := func() { // a file can't replace a folder
 		remove(t, last)
 		if err := os.MkdirAll(filepath.Join(last, "x"), 0o755); err != nil {

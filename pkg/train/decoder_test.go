@@ -12,13 +12,14 @@ import (
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
 // tinyDecoder is a short run of a real checkpoint's kind, with chat prompts.
 func tinyDecoder(t testing.TB, set ...string) config.Config {
 	t.Helper()
-	return mustLoad(t, config.LoadOptions{Checkpoint: FindCheckpoint, Set: append([]string{
+	return mustLoad(t, config.LoadOptions{Checkpoint: policy.FindCheckpoint, Set: append([]string{
 		"model.init=" + decodertest.Folder(t), "prompt_template=chat", "few_shot=1", "system_prompt=Solve it.",
 		"val_size=4", "test_size=2", "unseen_size=2", "train_size=8", "rollout_batch_size=4", "group_size=2",
 		"sampling_max_tokens=5", "reward.functions=random", "train.n_grpo_steps=3", "eval.every_n_steps=3", "eval.save_samples=1",
@@ -49,8 +50,8 @@ func TestDecoderRunResumesExactly(t *testing.T) {
 			if p := want.Samples[0].Prompt; !strings.Contains(p, "<|start|>system: Solve it.<|end|><|start|>user: ") || !strings.HasSuffix(p, "<|end|><|start|>") {
 				t.Errorf("the prompt is %q", p)
 			}
-			file := filepath.Join(dir, rundir.CheckpointDir, lastFile)
-			found, err := FindCheckpoint(dir, "")
+			file := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
+			found, err := policy.FindCheckpoint(dir, "")
 			if err != nil || found.File != file || found.HiddenSize != 16 {
 				t.Errorf("the run's checkpoint is %+v, %v", found, err)
 			}
@@ -153,7 +154,7 @@ func TestGenerate(t *testing.T) {
 	// A raw prompt that is rendered by hand is the chat's.
 	same := generate(func(o *GenerateOptions) {
 		o.Raw = true
-		tpl, err := templateOf(cfg.Data, cfg.Model)
+		tpl, err := modelOf(t, cfg.Model, config.LoRA{}).Template(cfg.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +181,7 @@ func TestGenerate(t *testing.T) {
 // What can't be a checkpoint is refused before a run has a folder.
 func TestDecoderRefuses(t *testing.T) {
 	load := func(set ...string) error {
-		_, err := config.Load(config.LoadOptions{Checkpoint: FindCheckpoint, Set: set})
+		_, err := config.Load(config.LoadOptions{Checkpoint: policy.FindCheckpoint, Set: set})
 		return err
 	}
 	if err := load("model.init=" + filepath.Join(t.TempDir(), "absent.gguf")); err == nil || !strings.Contains(err.Error(), "--model") {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"grpo/pkg/config"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -26,11 +27,11 @@ type Disk struct {
 }
 
 // DiskOf estimates the space of a resolved configuration's run.
-func DiskOf(cfg config.Config) Disk {
+func DiskOf(m *policy.Model, cfg config.Config) Disk {
 	const logs, tokenizer = 2 << 20, 32 << 20
-	best, checkpoint := sizeOf(cfg.Model, cfg.Train.LoRA).ParamBytes(), checkpointBytes(cfg)
-	if s, _ := sourceOf(cfg.Model.Init, cfg.Model.AdapterBase); s != nil && cfg.Train.LoRA.Rank == 0 {
-		best += min(tokenizer, bytesAt(s.base)) // the best weights are a folder with the files of the model
+	best, checkpoint := m.Size.ParamBytes(), checkpointBytes(m, cfg)
+	if m.IsDecoder() && cfg.Train.LoRA.Rank == 0 {
+		best += min(tokenizer, bytesAt(m.Base())) // the best weights are a folder with the files of the model
 	}
 	all := float64(max(1, cfg.Output.KeepCheckpoints)) * checkpoint
 	// A file is replaced only when the new one is complete.
@@ -42,10 +43,10 @@ func DiskOf(cfg config.Config) Disk {
 }
 
 // checkpointBytes is the size of a checkpoint, at most.
-func checkpointBytes(cfg config.Config) float64 {
-	a, one := cfg.Algorithm, sizeOf(cfg.Model, cfg.Train.LoRA).ParamBytes()
+func checkpointBytes(m *policy.Model, cfg config.Config) float64 {
+	a, one := cfg.Algorithm, m.Size.ParamBytes()
 	bytes := 3 * one // the weights and two moments
-	if a.Beta != 0 && (!isDecoder(cfg.Model) || a.RefModelSyncSteps > 0) {
+	if a.Beta != 0 && (!m.IsDecoder() || a.RefModelSyncSteps > 0) {
 		bytes += one
 	}
 	if cfg.Rollout.ResampleEveryNSteps > 1 {
@@ -60,7 +61,7 @@ func checkpointBytes(cfg config.Config) float64 {
 // Less returns what the run in dir still needs: without the space of its checkpoints there.
 func (d Disk) Less(dir string) Disk {
 	checkpoints := filepath.Join(dir, rundir.CheckpointDir)
-	used := bytesAt(checkpoints) + bytesAt(filepath.Join(checkpoints, bestFolder))
+	used := bytesAt(checkpoints) + bytesAt(filepath.Join(checkpoints, rundir.BestFolder))
 	return Disk{max(0, d.Peak-used), max(0, d.Kept-used)}
 }
 

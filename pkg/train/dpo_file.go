@@ -14,14 +14,15 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/safetensors"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
 // filePairs are the pairs of a file.
 type filePairs struct {
 	path   string
-	list   []pairTokens // nil without a file
-	report pairReport
+	list   []policy.Pair // nil without a file
+	report policy.PairReport
 	end    []int // the model's end tokens
 	// reference has the log-probabilities of the completions' tokens under the reference policy: the
 	// chosen completion of pair i is element 2i, the rejected one 2i+1. It is nil until they are known;
@@ -30,11 +31,11 @@ type filePairs struct {
 }
 
 // readPairs reads the pairs of the run's files, if it has any.
-func (d *trainData) readPairs(c config.Config) error {
+func (d *trainData) readPairs(m *policy.Model, c config.Config) error {
 	if c.Algorithm.Type != "dpo" {
 		return nil
 	}
-	end := tokenizerOf(c.Model).End()
+	end := m.Tokenizer.End()
 	for _, f := range []struct {
 		to        *filePairs
 		path, key string
@@ -45,7 +46,7 @@ func (d *trainData) readPairs(c config.Config) error {
 		if f.path == "" {
 			continue
 		}
-		list, report, err := readPairs(f.path, f.key, c.Model, c.Data.SkipBad)
+		list, report, err := m.ReadPairs(f.path, f.key, c.Data.SkipBad)
 		if err != nil {
 			return err
 		}
@@ -63,14 +64,14 @@ func (d *trainData) hashPairs() string {
 	for _, p := range []filePairs{d.pairs, d.evalPairs} {
 		hashTokens(h, []int{len(p.list)})
 		for _, pair := range p.list {
-			pair.hash(h)
+			hashPair(h, pair)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func (p pairTokens) hash(h hash.Hash) {
-	for _, tokens := range [][]int{p.prompt, p.chosen, p.rejected} {
+func hashPair(h hash.Hash, p policy.Pair) {
+	for _, tokens := range [][]int{p.Prompt, p.Chosen, p.Rejected} {
 		hashTokens(h, tokens)
 	}
 }
@@ -89,8 +90,8 @@ func (p filePairs) rollout(which []int) *rollout {
 	r := &rollout{groupSize: 2}
 	for _, k := range which {
 		pair := p.list[k]
-		r.prompts = append(r.prompts, pair.prompt)
-		for _, tokens := range [][]int{pair.chosen, pair.rejected} {
+		r.prompts = append(r.prompts, pair.Prompt)
+		for _, tokens := range [][]int{pair.Chosen, pair.Rejected} {
 			ended := slices.Contains(p.end, tokens[len(tokens)-1])
 			r.completions = append(r.completions, model.Completion{Tokens: tokens, Ended: ended})
 		}
@@ -189,8 +190,8 @@ func (t *trainer) referenceOf() *reference {
 	for i, set := range f.sets {
 		hashTokens(h, f.which[i])
 		for _, k := range f.which[i] {
-			set.list[k].hash(h)
-			f.tokens += len(set.list[k].chosen) + len(set.list[k].rejected)
+			hashPair(h, set.list[k])
+			f.tokens += len(set.list[k].Chosen) + len(set.list[k].Rejected)
 		}
 	}
 	f.hash = hex.EncodeToString(h.Sum(nil))
@@ -231,7 +232,7 @@ func (t *trainer) readReference() error {
 	for i, set := range f.sets {
 		set.reference = make([][]float32, 2*len(set.list))
 		for _, k := range f.which[i] {
-			for side, completion := range [][]int{set.list[k].chosen, set.list[k].rejected} {
+			for side, completion := range [][]int{set.list[k].Chosen, set.list[k].Rejected} {
 				n := len(completion)
 				set.reference[2*k+side], numbers = numbers[:n:n], numbers[n:]
 			}
@@ -262,7 +263,7 @@ func (f *reference) read() ([]float32, error) {
 func (t *trainer) computeReference(f *reference) ([]float32, error) {
 	t.note("computing the log-probabilities of %d pairs, %d tokens, under the reference policy",
 		len(f.which[0])+len(f.which[1]), f.tokens)
-	scorer, err := t.policy.NewScorer(pairTemperature)
+	scorer, err := t.Policy.NewScorer(pairTemperature)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"grpo/pkg/model"
 	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 )
 
@@ -209,7 +210,7 @@ func TestGoldenDPOUpdate(t *testing.T) {
 				d.LabelSmoothing, d.FDivergenceType = c.Params.LabelSmoothing, c.Params.Divergence
 				var pairs filePairs
 				for _, p := range c.Pairs {
-					pairs.list = append(pairs.list, pairTokens{prompt: p.Prompt, chosen: p.Chosen, rejected: p.Rejected})
+					pairs.list = append(pairs.list, policy.Pair{Prompt: p.Prompt, Chosen: p.Chosen, Rejected: p.Rejected})
 				}
 				r := pairs.rollout(span(0, len(pairs.list)))
 				run.cfg.Train.TrainBatchSize = len(r.completions)
@@ -222,8 +223,8 @@ func TestGoldenDPOUpdate(t *testing.T) {
 				if run.learner, err = policy.NewLearner(pairTemperature, false); err != nil {
 					t.Fatal(err)
 				}
-				run.params, run.scorers.policy = policy.Params(), scorerOf(t, policy)
-				run.opt = model.NewAdamW(run.params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8})
+				run.Params, run.scorers.policy = policy.Params(), scorerOf(t, policy)
+				run.opt = model.NewAdamW(run.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8})
 				run.opt.Pool = pool
 				s := new(updateStats)
 				if err := run.updateOnce(r, 0, false, s); err != nil {

@@ -238,16 +238,16 @@ func TestDPOLosses(t *testing.T) {
 // probabilities, one at a time.
 func TestSumOfSquares(t *testing.T) {
 	cfg := ofPairs(t, "use_weighting=true", "pairs_file="+pairsIn(t, threePairs))
-	run := &trainer{cfg: cfg, opts: options("", &watch{}, 1)}
+	run := &trainer{cfg: cfg, model: modelOf(t, cfg.Model, config.LoRA{}), opts: options("", &watch{}, 1)}
 	defer run.close()
-	if err := run.data.readPairs(cfg); err != nil {
+	if err := run.data.readPairs(modelOf(t, cfg.Model, config.LoRA{}), cfg); err != nil {
 		t.Fatal(err)
 	}
 	run.data.problems = &Problems{}
 	if err := run.build(); err != nil {
 		t.Fatal(err)
 	}
-	scorer, err := run.policy.NewScorer(1)
+	scorer, err := run.Policy.NewScorer(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,8 +267,8 @@ func TestSumOfSquares(t *testing.T) {
 	var sum float64
 	pair := run.data.pairs.list[0]
 	for id := range tokenizer.VocabSize {
-		tokens := append(slices.Clone(pair.chosen[:2]), id)
-		m, err := scorer.Score(&model.Batch{Prompts: [][]int{pair.prompt}, Rows: []model.Row{{Tokens: tokens}}})
+		tokens := append(slices.Clone(pair.Chosen[:2]), id)
+		m, err := scorer.Score(&model.Batch{Prompts: [][]int{pair.Prompt}, Rows: []model.Row{{Tokens: tokens}}})
 		if err != nil {
 			t.Fatal(err)
 		}

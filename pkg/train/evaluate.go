@@ -11,6 +11,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -54,11 +55,11 @@ func splitStream(split string) uint32 {
 // once greedily, and counts the outcomes. The random numbers depend on seed,
 // split, step and the problem's index, not on the batch. With the error of e.Stop come the counts and samples of
 // the completions that are complete.
-func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, problems []gsm8k.Problem,
+func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, problems []gsm8k.Problem,
 	step int) (rundir.Eval, []EvalSample, error) {
 	out := rundir.Eval{Step: step, Split: split}
 	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
-	prompts := encodePrompts(policy, e.Template, problems)
+	prompts := policy.EncodePrompts(p, e.Template, problems)
 	draws := model.Draws{Stream: rng.New(e.Seed, rng.Evaluation), A: uint32(step), C: splitStream(split)}
 	names, settings := []string{"sampled"}, []model.Sampling{e.Sampling}
 	if e.Greedy {
@@ -87,7 +88,7 @@ func Evaluate(policy model.Policy, s model.Sampler, e Evaluation, split string, 
 			if !e.Sampling.Complete(c) {
 				continue
 			}
-			text := policy.Decode(c.Tokens)
+			text := p.Decode(c.Tokens)
 			v := gsm8k.Grade(text, c.Ended, problems[i].Gold)
 			tally.add(v, c)
 			if tally.n <= e.Samples {
@@ -229,7 +230,7 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 	preference map[string]float64) (rundir.Eval, error) {
 	settings := evaluationOf(t.cfg, t.data.template)
 	settings.Progress = t.opts.Progress
-	e, samples, err := Evaluate(t.policy, t.sampler, settings, split, problems, step)
+	e, samples, err := Evaluate(t.Policy, t.sampler, settings, split, problems, step)
 	if err != nil {
 		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
 	}

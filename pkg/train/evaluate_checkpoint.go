@@ -10,6 +10,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -62,36 +63,39 @@ func EvaluateCheckpoint(ctx context.Context, o EvalOptions) (*Evaluated, error) 
 	for _, cut := range problems.Cut {
 		o.Note(cut)
 	}
-	template, err := templateOf(cfg.Data, cfg.Model)
+	m, err := policy.Of(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkEnd(cfg.Model); err != nil {
+	template, err := m.Template(cfg.Data)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.CheckEnd(); err != nil {
 		return nil, err
 	}
 	threads := cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 	for _, s := range sets {
 		largest = max(largest, len(s.Problems))
-		if err := (promptSplit{s, cfg.Eval.MaxTokens, "eval.max_tokens"}).fits(cfg, template); err != nil {
+		if err := (promptSplit{s, cfg.Eval.MaxTokens, "eval.max_tokens"}).fits(m, template); err != nil {
 			return nil, err
 		}
-		if err := o.Memory.pass(memoryOfEvaluation(cfg, template, s.Problems, threads)); err != nil {
+		if err := o.Memory.pass(memoryOfEvaluation(m, cfg, template, s.Problems, threads)); err != nil {
 			return nil, err
 		}
 	}
-	o.Progress.Do(opening(cfg.Model))
-	net, err := openNetwork(cfg.Model, cfg.Train.LoRA, cfg.Seed, threads, evaluationWork(cfg, largest))
-	defer net.close()
+	net, err := m.Open(cfg.Seed, threads, evaluationWork(m, cfg, largest), o.Progress)
+	defer net.Close()
 	if err != nil {
 		return nil, err
 	}
-	sampler := net.policy.NewSampler()
+	sampler := net.Policy.NewSampler()
 	defer sampler.Close()
 	e := evaluationOf(cfg, template)
 	e.Samples, e.Finite, e.Progress, e.Stop = o.Samples, true, o.Progress, ctx.Err
 	out := &Evaluated{Warnings: []string{}}
 	for _, s := range sets {
-		eval, kept, err := Evaluate(net.policy, sampler, e, s.Name, s.Problems, 0)
+		eval, kept, err := Evaluate(net.Policy, sampler, e, s.Name, s.Problems, 0)
 		out.Partial = err != nil && errors.Is(err, ctx.Err())
 		if err != nil && !out.Partial {
 			return nil, err
@@ -117,4 +121,10 @@ func interruptedAt(e rundir.Eval, n, left int) string {
 		done += fmt.Sprintf("; %s not evaluated", textutil.Count(left, "more set"))
 	}
 	return done + "; unfinished completions are not counted, so long ones are missing"
+}
+
+// evaluationWork estimates the operations of an evaluation before the policy is made.
+func evaluationWork(m *policy.Model, c config.Config, problems int) float64 {
+	tokens := c.Eval.MaxTokens/2 + 1
+	return m.Size.Forward(2*problems*tokens, problems*tokens).Nominal
 }

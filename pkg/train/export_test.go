@@ -16,6 +16,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
+	"grpo/pkg/policy"
 )
 
 // Transformers reads exports as this program reads what they were made from: the same ids, chat,
@@ -34,7 +35,7 @@ func TestPythonLoadsExports(t *testing.T) {
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out")
-			if _, err := Export(context.Background(), ExportOptions{Path: source, Out: out, Dtype: "f32"}); err != nil {
+			if _, err := policy.Export(context.Background(), policy.ExportOptions{Path: source, Out: out, Dtype: "f32"}); err != nil {
 				t.Fatal(err)
 			}
 			c := config.Config{Model: config.Model{Init: source, Device: "cpu"}}
@@ -66,13 +67,14 @@ func TestPythonLoadsExports(t *testing.T) {
 			}
 			var strs struct{ Strings []string }
 			_ = json.Unmarshal(given, &strs)
-			tok := tokenizerOf(c.Model)
+			m := modelOf(t, c.Model, config.LoRA{})
+			tok := m.Tokenizer
 			for i, s := range strs.Strings {
 				if ids := append(tok.Start(), tok.Encode(s)...); !slices.Equal(got.IDs[i], ids) {
 					t.Errorf("%q: %v, want %v", s, got.IDs[i], ids)
 				}
 			}
-			template, err := templateOf(config.Data{PromptTemplate: "chat", SystemPrompt: chat[0].Content}, c.Model)
+			template, err := m.Template(config.Data{PromptTemplate: "chat", SystemPrompt: chat[0].Content})
 			if err != nil || got.Chat != template.Render(chat[1].Content) {
 				t.Errorf("the chat is %q, %v", got.Chat, err)
 			}
@@ -100,16 +102,16 @@ func TestExportLeavesNothing(t *testing.T) {
 		disk DiskCheck
 		says string
 	}{
-		"interrupted": {ended, nil, "interrupted"},
+		"interrupted": {ended, nil, "canceled"},
 		"no room":     {context.Background(), func(string, float64) error { return full }, "no room"},
 	} {
-		_, err := Export(tt.ctx, ExportOptions{Path: source, Out: out, Dtype: "bf16", Disk: tt.disk})
+		_, err := policy.Export(tt.ctx, policy.ExportOptions{Path: source, Out: out, Dtype: "bf16", Disk: tt.disk})
 		if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), source) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 	cutOff(t, filepath.Join(source, "model.safetensors"), 10)
-	if _, err := Export(context.Background(), ExportOptions{Path: source, Out: out, Dtype: "f32"}); err == nil || !strings.Contains(err.Error(), "truncated") {
+	if _, err := policy.Export(context.Background(), policy.ExportOptions{Path: source, Out: out, Dtype: "f32"}); err == nil || !strings.Contains(err.Error(), "truncated") {
 		t.Errorf("error %v", err)
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(out)); len(entries) > 0 {

@@ -15,7 +15,7 @@ import (
 	"grpo/internal/hubcache"
 	"grpo/internal/regular"
 	"grpo/pkg/config"
-	"grpo/pkg/model/hf"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -54,14 +54,14 @@ func (f Files) sums(paths []string) (map[string]string, error) {
 
 // pathsOf are the files that a run reads, except those of its reward functions ([rewardFiles]).
 func pathsOf(c config.Config) []string {
-	out := append(dataPaths(c.Data), modelPaths(c.Model.Init, c.Model.AdapterBase)...)
+	out := append(dataPaths(c.Data), policy.Files(c.Model.Init, c.Model.AdapterBase)...)
 	for _, s := range c.Eval.SetFiles() {
 		out = append(out, s.Path)
 	}
 	if c.Algorithm.Type == "dpo" {
 		out = append(out, c.Algorithm.DPO.PairsFile, c.Algorithm.DPO.EvalPairsFile)
 	}
-	return append(out, modelPaths(c.Algorithm.Teacher, "")...)
+	return append(out, policy.Files(c.Algorithm.Teacher, "")...)
 }
 
 func dataPaths(d config.Data) (out []string) {
@@ -69,36 +69,6 @@ func dataPaths(d config.Data) (out []string) {
 		out = append(out, d.TrainFile, d.ValFile, d.TestFile)
 	}
 	return append(out, d.FewShotFile)
-}
-
-// modelPaths are the files of the model that model.init can name, with those that it was trained from.
-func modelPaths(init, adapterBase string) (out []string) {
-	s, err := sourceOf(init, adapterBase)
-	if err != nil || init == "base" || init == "random" || init == "" {
-		return nil // opening the model reports it
-	}
-	paths := []string{init}
-	if s != nil {
-		paths = []string{s.base, s.weights, s.adapter}
-	}
-	for _, path := range paths {
-		out = append(out, filesIn(path)...)
-	}
-	return out
-}
-
-// filesIn are the files of a model's folder that matter; of a file, itself.
-func filesIn(path string) (out []string) {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return []string{path}
-	}
-	for _, e := range entries {
-		if hf.Matters(e.Name()) {
-			out = append(out, filepath.Join(path, e.Name()))
-		}
-	}
-	return out
 }
 
 // changedFiles names the files with other contents, or that were added; gone are those that are not
@@ -150,12 +120,16 @@ func changedInputs(c config.Config, meta *rundir.Meta) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	template, err := templateOf(c.Data, c.Model)
+	m, err := policy.Of(c)
 	if err != nil {
 		return nil, err
 	}
-	n, err := openNetwork(c.Model, c.Train.LoRA, c.Seed, runtime.GOMAXPROCS(0), 0)
-	defer n.close()
+	template, err := m.Template(c.Data)
+	if err != nil {
+		return nil, err
+	}
+	n, err := m.Open(c.Seed, runtime.GOMAXPROCS(0), 0, nil)
+	defer n.Close()
 	if err != nil {
 		return nil, err
 	}
@@ -164,12 +138,12 @@ func changedInputs(c config.Config, meta *rundir.Meta) ([]string, error) {
 		return nil, err
 	}
 	var d trainData
-	if err := d.readPairs(c); err != nil {
+	if err := d.readPairs(m, c); err != nil {
 		return nil, err
 	}
 	then := inputs{Problems: meta.ProblemsHash, Init: meta.InitHash, Network: meta.NetworkHash, Rewards: meta.RewardFiles,
 		Pairs: meta.PairsHash}
-	now := inputs{Problems: hashProblems(problems, template), Init: initHash(n.policy), Network: networkHash(n.policy),
+	now := inputs{Problems: hashProblems(problems, template), Init: policy.InitHash(n.Policy), Network: policy.NetworkHash(n.Policy),
 		Rewards: files, Pairs: d.hashPairs()}
 	then.Problems = cmp.Or(then.Problems, now.Problems) // the first version has none
 	return then.differ(now), nil

@@ -10,6 +10,7 @@ import (
 
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -61,20 +62,21 @@ func TestFilesChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := openNetwork(c.Model, c.Train.LoRA, c.Seed, 1, 0)
+	m := modelOf(t, c.Model, c.Train.LoRA)
+	n, err := m.Open(c.Seed, 1, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.close()
+	defer n.Close()
 	problems, err := ProblemsOf(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template, err := templateOf(c.Data, c.Model)
+	template, err := m.Template(c.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := &rundir.Meta{InitHash: initHash(n.policy), ProblemsHash: hashProblems(problems, template)}
+	old := &rundir.Meta{InitHash: policy.InitHash(n.Policy), ProblemsHash: hashProblems(problems, template)}
 	check := func(name string, meta *rundir.Meta, wantChanged, wantGone []string) {
 		t.Helper()
 		changed, gone, err := (Files{}).Changed(c, meta)

@@ -80,7 +80,7 @@ func (t *trainer) open() (*rundir.Result, error) {
 			return nil, err
 		}
 	}
-	if err := rundir.RecoverFolder(filepath.Join(checkpoints, bestFolder)); err != nil {
+	if err := rundir.RecoverFolder(filepath.Join(checkpoints, rundir.BestFolder)); err != nil {
 		return nil, err
 	}
 	if err := t.writeReference(); err != nil {
@@ -121,8 +121,8 @@ func (t *trainer) begin(old []byte) error {
 		}
 	}
 	meta := t.opts.Meta
-	meta.Kernel, meta.Threads = kernelOf(t.cfg.Model), t.opts.Threads
-	meta.Device, meta.Moves = t.device.String(), t.state.Moves
+	meta.Kernel, meta.Threads = t.model.Kernel(), t.opts.Threads
+	meta.Device, meta.Moves = t.Device.String(), t.state.Moves
 	meta.Started, meta.ElapsedS = t.clock.start.UTC().Format(time.RFC3339), t.state.Elapsed
 	meta.ConfigHash, meta.InitHash, meta.ProblemsHash = config.Hash(t.cfg), t.inputs.Init, t.inputs.Problems
 	meta.NetworkHash = t.inputs.Network
@@ -149,7 +149,7 @@ func (t *trainer) noteKilled() {
 		if t.opts.Available != nil {
 			available = t.opts.Available()
 		}
-		t.later("%s", AfterKill(t.cfg, t.need, available))
+		t.later("%s", AfterKill(t.model, t.cfg, t.need, available))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rng"
 )
 
@@ -41,11 +42,15 @@ type Generated struct {
 // template; where that is the default and the model has a chat template, they are a user's messages.
 func Generate(o GenerateOptions) ([]Generated, error) {
 	c := config.Resolve(o.Config)
-	t, err := o.template(c)
+	m, err := policy.Of(c)
 	if err != nil {
 		return nil, err
 	}
-	tok := tokenizerOf(c.Model)
+	t, err := o.template(m, c)
+	if err != nil {
+		return nil, err
+	}
+	tok := m.Tokenizer
 	if err := tok.Special().Check(); err != nil {
 		o.Note(err.Error())
 	}
@@ -57,10 +62,10 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 		}
 	}
 	if !o.Raw {
-		prompts = encodePrompts(tok, t, problems)
+		prompts = policy.EncodePrompts(tok, t, problems)
 	}
 	for i, ids := range prompts {
-		switch context := contextOf(c.Model); {
+		switch context := m.Context; {
 		case len(ids) == 0:
 			return nil, config.Invalid(fmt.Errorf("encode prompt %d: it has no tokens, and this model has no start token", i+1))
 		case context > 0 && len(ids)+o.MaxTokens > context:
@@ -71,16 +76,15 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 	c.Eval.MaxTokens, c.Eval.Greedy = o.MaxTokens, false
 	all := slices.Repeat(problems, o.N)
-	if err := o.Memory.pass(memoryOfEvaluation(c, t, all, o.Threads)); err != nil {
+	if err := o.Memory.pass(memoryOfEvaluation(m, c, t, all, o.Threads)); err != nil {
 		return nil, err
 	}
-	o.Progress.Do(opening(c.Model))
-	net, err := openNetwork(c.Model, c.Train.LoRA, o.Seed, o.Threads, evaluationWork(c, len(all)))
-	defer net.close()
+	net, err := m.Open(o.Seed, o.Threads, evaluationWork(m, c, len(all)), o.Progress)
+	defer net.Close()
 	if err != nil {
 		return nil, err
 	}
-	sampler := net.policy.NewSampler()
+	sampler := net.Policy.NewSampler()
 	defer sampler.Close()
 	o.Watch = o.Progress.Watch("sampling", len(all), o.MaxTokens, nil)
 	out, err := sampler.Sample(prompts, o.N, o.Sampling, model.Draws{Stream: rng.New(o.Seed, rng.Rollout)})
@@ -92,17 +96,17 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	}
 	texts := make([]Generated, len(out))
 	for i, x := range out {
-		texts[i] = Generated{o.Prompts[i/o.N], net.policy.Decode(x.Tokens), x.Tokens, x.LogProbs, x.Ended}
+		texts[i] = Generated{o.Prompts[i/o.N], net.Policy.Decode(x.Tokens), x.Tokens, x.LogProbs, x.Ended}
 	}
 	return texts, nil
 }
 
 // template is the template around the prompts.
-func (o GenerateOptions) template(c config.Config) (t gsm8k.Template, err error) {
+func (o GenerateOptions) template(m *policy.Model, c config.Config) (t gsm8k.Template, err error) {
 	if o.Raw {
 		return t, nil
 	}
-	if checkpointOf(c.Model) != nil && c.Data.PromptTemplate == config.Default().Data.PromptTemplate {
+	if m.IsDecoder() && c.Data.PromptTemplate == config.Default().Data.PromptTemplate {
 		c.Data.PromptTemplate = "chat"
 	}
 	if o.System != "" {
@@ -111,7 +115,7 @@ func (o GenerateOptions) template(c config.Config) (t gsm8k.Template, err error)
 		}
 		c.Data.SystemPrompt = o.System
 	}
-	if t, err = templateOf(c.Data, c.Model); err != nil {
+	if t, err = m.Template(c.Data); err != nil {
 		return t, fmt.Errorf("%w (--raw sends the prompt as it is)", err)
 	}
 	return t, nil

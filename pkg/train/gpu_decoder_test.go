@@ -12,6 +12,7 @@ import (
 
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
+	"grpo/pkg/rundir"
 )
 
 // trained is a short run of a tiny Llama checkpoint with rewards that differ within groups.
@@ -83,7 +84,7 @@ func TestGPUDecoderRunMoves(t *testing.T) {
 func TestGPUDecoderMemory(t *testing.T) {
 	init := "model.init=" + decodertest.Seeded(t, 7, 1<<15)
 	of := func(set ...string) Memory { return memoryOf(t, trained(t, append(set, init)...)) }
-	bytes := sizeOf(trained(t, init).Model, config.LoRA{}).ParamBytes()
+	bytes := modelOf(t, trained(t, init).Model, config.LoRA{}).Size.ParamBytes()
 	for name, c := range map[string]struct {
 		set     []string
 		weights float64
@@ -116,7 +117,7 @@ func TestGPUDecoderGenerates(t *testing.T) {
 	emulated(t)
 	cfg, dir := trained(t, "device=cuda", "train.n_grpo_steps=1"), t.TempDir()
 	mustRun(t, cfg, dir, 1)
-	cfg.Model.Init = filepath.Join(dir, "checkpoint", lastFile)
+	cfg.Model.Init = filepath.Join(dir, "checkpoint", rundir.LastFile)
 	tokens := func(device string) (out [][]int) {
 		cfg.Model.Device = device
 		o := GenerateOptions{Config: cfg, Prompts: []string{"Hello"}, N: 2, Seed: 1, Threads: 1}

@@ -124,15 +124,17 @@ func TestGPUAuto(t *testing.T) {
 	for name, c := range map[string]struct {
 		work float64
 		gpu  bool
-	}{"little work": {worthGPU / 2, false}, "enough work": {worthGPU, true}} {
-		d, err := openDevice(config.Model{Device: "auto", Precision: "float32"}, nil, c.work)
+	}{"little work": {1e9 / 2, false}, "enough work": {1e9, true}} {
+		m := modelOf(t, config.Model{Init: "random", HiddenSize: 8, NumLayers: 1, Device: "auto", Precision: "float32"}, config.LoRA{})
+		n, err := m.Open(1, 1, c.work, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := d.gpu != nil; got != c.gpu || len(d.notes) != 1 {
-			t.Errorf("%s: on a GPU %v, want %v; notes %q", name, got, c.gpu, d.notes)
+		d := n.Device
+		if got := d.GPU != nil; got != c.gpu || len(d.Notes) != 1 {
+			t.Errorf("%s: on a GPU %v, want %v; notes %q", name, got, c.gpu, d.Notes)
 		}
-		d.close()
+		n.Close()
 	}
 }
 

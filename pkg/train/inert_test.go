@@ -80,7 +80,7 @@ var others = map[string][]string{
 // weightsOf trains without a folder and returns the weights.
 func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Problems) []float32 {
 	t.Helper()
-	run := &trainer{cfg: cfg, opts: options("", &watch{}, 1)}
+	run := &trainer{cfg: cfg, model: modelOf(t, cfg.Model, cfg.Train.LoRA), opts: options("", &watch{}, 1)}
 	defer run.close()
 	var err error
 	if run.data.problems = problems[cfg.Data]; run.data.problems == nil {
@@ -95,13 +95,13 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Proble
 	if err := run.build(); err != nil {
 		t.Fatal(err)
 	}
-	run.sampler = run.policy.NewSampler()
+	run.sampler = run.Policy.NewSampler()
 	for step := range cfg.Train.NGRPOSteps {
 		if _, _, err := run.trainStep(step+1, newStopwatch(time.Now).lap); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return run.params.Flat
+	return run.Params.Flat
 }
 
 // reached reports whether these short runs reach the limit or case that a setting is about; longer

@@ -85,18 +85,20 @@ func TestCheckpointByTimeWithoutRoom(t *testing.T) {
 
 // The estimate of the space of a small Llama is not that of the tokenizer of a large one.
 func TestDiskOfSmallModel(t *testing.T) {
-	if need := DiskOf(tinyDecoder(t)).Peak; need > 8<<20 {
+	cfg := tinyDecoder(t)
+	if need := DiskOf(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg).Peak; need > 8<<20 {
 		t.Errorf("%s for a model of some kilobytes", Bytes(need))
 	}
 }
 
 // What helps most against a lack of memory comes first.
 func TestNeedLess(t *testing.T) {
-	if got := NeedLess(tinyDecoder(t)); !strings.HasPrefix(got, "train adapters (train.lora.rank") {
+	needLess := func(cfg config.Config) string { return NeedLess(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg) }
+	if got := needLess(tinyDecoder(t)); !strings.HasPrefix(got, "train adapters (train.lora.rank") {
 		t.Error(got)
 	}
 	for _, cfg := range []config.Config{tinyDecoder(t, "train.lora.rank=2"), small()} {
-		if got := NeedLess(cfg); strings.Contains(got, "lora") || !strings.Contains(got, "rollout_batch_size") {
+		if got := needLess(cfg); strings.Contains(got, "lora") || !strings.Contains(got, "rollout_batch_size") {
 			t.Error(got)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/safetensors"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -89,7 +90,7 @@ func TestLoRARunResumesExactly(t *testing.T) {
 			if compared == 0 {
 				t.Error("no step compared sampler and learner")
 			}
-			saved, err := readOwn(filepath.Join(dir, rundir.CheckpointDir, lastFile))
+			saved, err := readOwn(filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +134,7 @@ func TestContinueAdapters(t *testing.T) {
 	first := t.TempDir()
 	mustRun(t, cfg, first, 1)
 	load := func(init string, set ...string) (config.Config, error) {
-		r, err := config.Load(config.LoadOptions{Checkpoint: FindCheckpoint, Set: append([]string{
+		r, err := config.Load(config.LoadOptions{Checkpoint: policy.FindCheckpoint, Set: append([]string{
 			"model.init=" + init, "prompt_template=chat", "val_size=4", "test_size=2", "unseen_size=2", "train_size=8",
 			"rollout_batch_size=4", "group_size=2", "sampling_max_tokens=5", "reward.functions=random",
 			"train.n_grpo_steps=1"}, set...)})
@@ -188,7 +189,7 @@ func TestAdapterErrors(t *testing.T) {
 	long(t)
 	base := decodertest.Folder(t)
 	run := func(init string, set ...string) error {
-		r, err := config.Load(config.LoadOptions{Checkpoint: FindCheckpoint, Set: append([]string{
+		r, err := config.Load(config.LoadOptions{Checkpoint: policy.FindCheckpoint, Set: append([]string{
 			"model.init=" + init, "prompt_template=chat", "val_size=2", "train_size=4", "rollout_batch_size=4",
 			"group_size=2", "sampling_max_tokens=5"}, set...)})
 		if err != nil {
@@ -225,14 +226,14 @@ func TestAdapterErrors(t *testing.T) {
 		}
 	}
 	elsewhere := adapterFolder(t, base, "org/name", nil, nil)
-	if _, err := FindCheckpoint(elsewhere, base); err != nil {
+	if _, err := policy.FindCheckpoint(elsewhere, base); err != nil {
 		t.Errorf("with model.adapter_base: %v", err)
 	}
 	relative := adapterFolder(t, base, "base", nil, nil)
 	if err := os.Rename(base, filepath.Join(relative, "base")); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := FindCheckpoint(relative, ""); err != nil || found.LoRA == nil {
+	if found, err := policy.FindCheckpoint(relative, ""); err != nil || found.LoRA == nil {
 		t.Errorf("a base relative to the folder: %+v, %v", found, err)
 	}
 	tiny := t.TempDir()

@@ -11,6 +11,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/preference"
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
@@ -91,11 +92,11 @@ type pairMaker struct {
 	template gsm8k.Template
 	prompts  [][]int
 	order    order
-	network
+	policy.Network
 	sampler  model.Sampler
 	sampling model.Sampling
 	rewards  rewards
-	encoder  *pairEncoder
+	encoder  *policy.PairEncoder
 
 	pairs                             []preference.Pair
 	out                               PairsMade
@@ -117,14 +118,18 @@ func newPairMaker(ctx context.Context, o PairOptions) (m *pairMaker, err error) 
 		o.Note(cut)
 	}
 	m.groups = cmp.Or(o.Groups, len(m.problems))
-	if m.template, err = templateOf(c.Data, c.Model); err != nil {
+	of, err := policy.Of(c)
+	if err != nil {
 		return m, err
 	}
-	if m.encoder, err = newPairEncoder(c.Model); err != nil {
+	if m.template, err = of.Template(c.Data); err != nil {
+		return m, err
+	}
+	if m.encoder, err = of.PairEncoder(); err != nil {
 		return m, err
 	}
 	set := promptSplit{Set{o.Split, m.problems}, c.Rollout.SamplingMaxTokens, "rollout.sampling_max_tokens"}
-	if err := set.fits(c, m.template); err != nil {
+	if err := set.fits(of, m.template); err != nil {
 		return m, err
 	}
 	m.Threads = cmp.Or(m.Threads, runtime.GOMAXPROCS(0))
@@ -133,24 +138,23 @@ func newPairMaker(ctx context.Context, o PairOptions) (m *pairMaker, err error) 
 	for range c.Rollout.RolloutBatchSize {
 		sampled = append(sampled, m.problems[len(sampled)%len(m.problems)])
 	}
-	if err := o.Memory.pass(memoryOfEvaluation(c, m.template, sampled, m.Threads)); err != nil {
+	if err := o.Memory.pass(memoryOfEvaluation(of, c, m.template, sampled, m.Threads)); err != nil {
 		return m, err
 	}
 	if m.rewards, err = openRewards(ctx, c, m.template, m.Threads, o.Note); err != nil {
 		return m, err
 	}
-	o.Progress.Do(opening(c.Model))
-	if m.network, err = openNetwork(c.Model, c.Train.LoRA, c.Seed, m.Threads, evaluationWork(c, len(sampled))); err != nil {
+	if m.Network, err = of.Open(c.Seed, m.Threads, evaluationWork(of, c, len(sampled)), o.Progress); err != nil {
 		return m, err
 	}
-	for _, note := range m.device.notes {
+	for _, note := range m.Device.Notes {
 		o.Note(note)
 	}
-	m.sampler, m.sampling = m.policy.NewSampler(), samplingOf(c.Rollout)
+	m.sampler, m.sampling = m.Policy.NewSampler(), samplingOf(c.Rollout)
 	m.sampling.Watch = o.Progress.Watch("sampling", m.groups*c.Rollout.GroupSize, m.sampling.MaxTokens, ctx.Err)
-	m.prompts = encodePrompts(m.policy, m.template, m.problems)
+	m.prompts = policy.EncodePrompts(m.Policy, m.template, m.problems)
 	m.order = order{stream: rng.New(c.Seed, rng.Order), n: len(m.problems)}
-	m.out = PairsMade{Policy: c.Model.Init, Weights: initHash(m.policy), Split: o.Split, Seed: c.Seed, Rule: string(o.Pairs.Rule),
+	m.out = PairsMade{Policy: c.Model.Init, Weights: policy.InitHash(m.Policy), Split: o.Split, Seed: c.Seed, Rule: string(o.Pairs.Rule),
 		Groups: m.groups, GroupSize: c.Rollout.GroupSize}
 	return m, nil
 }
@@ -160,7 +164,7 @@ func (m *pairMaker) close() {
 	if m.sampler != nil {
 		m.sampler.Close()
 	}
-	m.network.close()
+	m.Network.Close()
 }
 
 // batch samples groups first to first+n-1 and adds their pairs.
@@ -179,10 +183,10 @@ func (m *pairMaker) batch(first, n int) error {
 	inputs, lengths := make([]gsm8k.RewardInput, len(completions)), make([]int, len(completions))
 	for i, x := range completions {
 		noise := gsm8k.RewardNoise(m.cfg.Seed, 0, first+i/size, i%size)
-		inputs[i] = rewardInput(m.policy, m.cfg, x, problems[i/size], new(gsm8k.Verdict), noise)
+		inputs[i] = rewardInput(m.Policy, m.cfg, x, problems[i/size], new(gsm8k.Verdict), noise)
 		lengths[i] = len(x.Tokens)
 	}
-	byFunction, _, err := m.rewards.compute(m.pool, inputs, size, 0)
+	byFunction, _, err := m.rewards.compute(m.Pool, inputs, size, 0)
 	if err != nil {
 		return err
 	}
@@ -244,11 +248,11 @@ func (m *pairMaker) add(id, prompt string, tokens []int, group []gsm8k.RewardInp
 		Chosen: preference.Text{Plain: c.Completion}, Rejected: preference.Text{Plain: r.Completion},
 		ChosenTruncated: !c.Ended, RejectedTruncated: !r.Ended}
 	err := pair.Check()
-	var read pairTokens
+	var read policy.Pair
 	if err == nil {
-		read, err = m.encoder.encode(pair)
+		read, err = m.encoder.Encode(pair)
 	}
-	if err == nil && !slices.Equal(read.prompt, tokens) {
+	if err == nil && !slices.Equal(read.Prompt, tokens) {
 		err = errPrompt
 	}
 	if err != nil {
@@ -262,7 +266,7 @@ func (m *pairMaker) add(id, prompt string, tokens []int, group []gsm8k.RewardInp
 	m.otherTokens += float64(r.Tokens)
 	m.out.ChosenTruncated += int(one(!c.Ended))
 	m.out.RejectedTruncated += int(one(!r.Ended))
-	m.out.Retokenized += int(one(!slices.Equal(read.chosen, c.TokenIDs))) + int(one(!slices.Equal(read.rejected, r.TokenIDs)))
+	m.out.Retokenized += int(one(!slices.Equal(read.Chosen, c.TokenIDs))) + int(one(!slices.Equal(read.Rejected, r.TokenIDs)))
 }
 
 // summary is the counts of all groups.

@@ -9,13 +9,14 @@ import (
 
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
+	"grpo/pkg/policy"
 	"grpo/pkg/preference"
 	"grpo/pkg/rl"
 )
 
 func madePairs(t *testing.T, o PairOptions, set ...string) ([]preference.Pair, *PairsMade) {
 	t.Helper()
-	o.Config = mustLoad(t, config.LoadOptions{Set: set, Checkpoint: FindCheckpoint})
+	o.Config = mustLoad(t, config.LoadOptions{Set: set, Checkpoint: policy.FindCheckpoint})
 	o.Note, o.Split = func(string) {}, "train"
 	pairs, made, err := MakePairs(context.Background(), o)
 	if err != nil {
@@ -64,7 +65,7 @@ func TestMakePairsOfADecoder(t *testing.T) {
 			t.Errorf("the prompt is %q", p.Prompt.Plain)
 		}
 	}
-	cfg := mustLoad(t, config.LoadOptions{Set: set, Checkpoint: FindCheckpoint})
+	cfg := mustLoad(t, config.LoadOptions{Set: set, Checkpoint: policy.FindCheckpoint})
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	if _, _, err := MakePairs(ctx, PairOptions{Config: cfg, Split: "train", Pairs: rl.PairOptions{Rule: rl.PairBestWorst}}); !errors.Is(err, context.Canceled) {

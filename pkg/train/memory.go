@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"grpo/pkg/config"
+	"grpo/pkg/policy"
 )
 
 // Memory is the estimated peak memory of a run. It assumes that every completion has
@@ -90,14 +91,14 @@ func (m Memory) Fits(available int64) error {
 }
 
 // NeedLess says how a run of cfg could need less memory, what helps most first.
-func NeedLess(cfg config.Config) string {
+func NeedLess(m *policy.Model, cfg config.Config) string {
 	var ways []string
-	if isDecoder(cfg.Model) && cfg.Train.LoRA.Rank == 0 {
+	if m.IsDecoder() && cfg.Train.LoRA.Rank == 0 {
 		ways = append(ways, fmt.Sprintf("train adapters (train.lora.rank=%d)", usualRank))
 	}
 	r := cfg.Rollout
 	smaller := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d", cfg.Train.GradientAccumulationSteps)
-	if limit := microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model); limit > 0 {
+	if limit := m.MicroBatchTokens(cfg.Train.MicroBatchTokens); limit > 0 {
 		smaller = fmt.Sprintf("lower train.micro_batch_tokens, now %d", limit)
 	}
 	return strings.Join(append(ways, smaller, fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or "+
@@ -106,13 +107,13 @@ func NeedLess(cfg config.Config) string {
 
 // AfterKill is the advice for a run of cfg whose process may have been killed for lack of memory: the
 // estimate of what it needs, the bytes available now (0 = unknown), and how to need less.
-func AfterKill(cfg config.Config, need Memory, available int64) string {
+func AfterKill(m *policy.Model, cfg config.Config, need Memory, available int64) string {
 	have := ""
 	if available > 0 {
 		have = fmt.Sprintf(", and %s are available now", Bytes(float64(available)))
 	}
 	return fmt.Sprintf("if the system killed it for lack of memory (the estimate is up to %s%s): %s",
-		Bytes(need.Total()), have, NeedLess(cfg))
+		Bytes(need.Total()), have, NeedLess(m, cfg))
 }
 
 // Bytes formats an amount of memory.

@@ -8,7 +8,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/model/cuda/gpu"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -17,93 +17,82 @@ func (t *trainer) checkRoom() error {
 	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil {
 		return nil
 	}
-	m, err := MemoryOf(t.cfg, t.data.problems, t.opts.Threads)
-	if err != nil {
+	var err error
+	if t.need, err = MemoryOf(t.model, t.cfg, t.data.problems, t.opts.Threads); err != nil {
 		return err
 	}
-	t.need = m
-	if err := t.opts.Memory.pass(m); err != nil {
+	if err := t.opts.Memory.pass(t.need); err != nil {
 		return err
 	}
-	return t.opts.Disk.pass(t.opts.Dir, DiskOf(t.cfg).Less(t.opts.Dir).Peak)
+	return t.opts.Disk.pass(t.opts.Dir, DiskOf(t.model, t.cfg).Less(t.opts.Dir).Peak)
 }
 
 // MemoryOf estimates the memory of a resolved configuration's run over these
 // problems.
-func MemoryOf(cfg config.Config, p *Problems, threads int) (Memory, error) {
-	m, err := runMemory(cfg, p, threads)
-	if isDecoder(cfg.Model) && cfg.Train.LoRA.Rank == 0 && cfg.Algorithm.RefModelSyncSteps == 0 {
-		m.rankKey, m.adapters = "train.lora.rank", func() Memory {
+func MemoryOf(m *policy.Model, cfg config.Config, p *Problems, threads int) (Memory, error) {
+	need, err := runMemory(m, cfg, p, threads)
+	if m.IsDecoder() && cfg.Train.LoRA.Rank == 0 && cfg.Algorithm.RefModelSyncSteps == 0 {
+		need.rankKey, need.adapters = "train.lora.rank", func() Memory {
 			cfg.Train.LoRA.Rank = usualRank
-			with, _ := runMemory(cfg, p, threads) // the error is that above
+			with, _ := runMemory(m.WithLoRA(cfg.Train.LoRA), cfg, p, threads) // the error is that above
 			return with
 		}
 	}
-	return m, err
+	return need, err
 }
 
-func runMemory(cfg config.Config, p *Problems, threads int) (Memory, error) {
-	template, err := templateOf(cfg.Data, cfg.Model)
+func runMemory(m *policy.Model, cfg config.Config, p *Problems, threads int) (Memory, error) {
+	template, err := m.Template(cfg.Data)
 	if err != nil {
 		return Memory{}, err
 	}
-	lengths := promptLengths(tokenizerOf(cfg.Model), template, p.Train)
+	lengths := policy.PromptLengths(m.Tokenizer, template, p.Train)
 	if cfg.Algorithm.FromFile() {
 		var d trainData
-		if err := d.readPairs(cfg); err != nil {
+		if err := d.readPairs(m, cfg); err != nil {
 			return Memory{}, err
 		}
 		cfg, lengths = asRollouts(cfg, d.pairs.list)
-		return Memory{Parts: runParts(cfg, p, template, lengths, threads)}, nil
+		return Memory{Parts: runParts(m, cfg, p, template, lengths, threads)}, nil
 	}
-	m := Memory{Parts: runParts(cfg, p, template, lengths, threads)}
+	need := Memory{Parts: runParts(m, cfg, p, template, lengths, threads)}
 	if len(lengths) == 0 {
-		return m, nil
+		return need, nil
 	}
 	// Find prompts that are much longer than the others.
 	median := slices.Sorted(slices.Values(lengths))[len(lengths)/2]
 	usual := slices.DeleteFunc(slices.Clone(lengths), func(n int) bool { return n > 10*median })
 	if len(usual) == len(lengths) {
-		return m, nil
+		return need, nil
 	}
-	m.rest = Memory{Parts: runParts(cfg, p, template, usual, threads)}.Total()
+	need.rest = Memory{Parts: runParts(m, cfg, p, template, usual, threads)}.Total()
 	longest := slices.Index(lengths, slices.Max(lengths))
 	where := fmt.Sprintf("problem %q", p.Train[longest].ID)
 	if line := p.Train[longest].Line; line > 0 {
 		where = fmt.Sprintf("%s: line %d", cfg.Data.TrainFile, line)
 	}
 	if count := len(lengths) - len(usual); count > 1 {
-		m.longPrompts = fmt.Sprintf("%d long prompts, the longest of them ", count)
+		need.longPrompts = fmt.Sprintf("%d long prompts, the longest of them ", count)
 	}
-	m.longPrompts += fmt.Sprintf("the prompt of %s, which has %d tokens (half of the prompts have %d or fewer): "+
+	need.longPrompts += fmt.Sprintf("the prompt of %s, which has %d tokens (half of the prompts have %d or fewer): "+
 		"shorten or remove it", where, lengths[longest], median)
-	return m, nil
+	return need, nil
 }
 
 // asRollouts is a configuration whose rollouts are as large as the pairs of a file: groups of two
 // completions of the longest one's length, of prompts with the lengths returned.
-func asRollouts(cfg config.Config, pairs []pairTokens) (config.Config, []int) {
+func asRollouts(cfg config.Config, pairs []policy.Pair) (config.Config, []int) {
 	lengths, longest := make([]int, len(pairs)), 0
 	for i, p := range pairs {
-		lengths[i], longest = len(p.prompt), max(longest, len(p.chosen), len(p.rejected))
+		lengths[i], longest = len(p.Prompt), max(longest, len(p.Chosen), len(p.Rejected))
 	}
 	cfg.Rollout.GroupSize, cfg.Rollout.SamplingMaxTokens = 2, longest
 	return cfg, lengths
 }
 
-// promptLengths counts the tokens of each prompt.
-func promptLengths(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Problem) []int {
-	out := make([]int, len(problems))
-	for i, ids := range encodePrompts(tok, t, problems) {
-		out[i] = len(ids)
-	}
-	return out
-}
-
 // sharedTokens are the tokens that all prompts begin with, at least: those of the template, but for
 // the last one, which the question may change.
-func sharedTokens(m config.Model, t gsm8k.Template) float64 {
-	tok := tokenizerOf(m)
+func sharedTokens(tok model.Tokenizer, t gsm8k.Template) float64 {
 	return float64(max(0, len(tok.Start())+len(tok.Encode(t.Prefix))-1))
 }
 
@@ -127,18 +116,10 @@ func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
 	return b
 }
 
-// smallerModel says how to make a model smaller.
-func smallerModel(m config.Model) string {
-	if checkpointOf(m) != nil {
-		return "take a smaller checkpoint"
-	}
-	return "lower model.hidden_size or model.num_layers"
-}
-
 // runParts are the parts of a run whose training prompts have these lengths, in tokens.
-func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) []MemoryPart {
-	size, a, c := sizeOf(cfg.Model, cfg.Train.LoRA), cfg.Algorithm, cfg.Rollout
-	all, part := runBatches(cfg, template, lengths)
+func runParts(m *policy.Model, cfg config.Config, p *Problems, template gsm8k.Template, lengths []int, threads int) []MemoryPart {
+	size, a, c := m.Size, cfg.Algorithm, cfg.Rollout
+	all, part := runBatches(m, cfg, template, lengths)
 	largest, lower := largestSplit(p)
 	u := useOf(cfg, size, all, threads)
 
@@ -154,7 +135,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	if a.Type == "ppo" || u.scorers > 0 {
 		scored = all
 	}
-	if !mayUseGPU(cfg.Model) {
+	if !m.MayUseGPU() {
 		learner, scorers = size.LearnerBytes(part, threads), u.scorers*size.ScorerBytes(all, threads)+u.teacher
 		if a.Type == "ppo" {
 			critic = size.CriticBytes(all, part, threads)
@@ -162,13 +143,13 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 	}
 	learner += 8 * u.numbers * part.Completions * part.Longest
 	learner += size.PassBytes(part, scored, []model.BatchSize{all,
-		evaluationBatch(cfg.Model, template, largest, cfg.Eval.MaxTokens)}, threads)
+		evaluationBatch(m, template, largest, cfg.Eval.MaxTokens)}, threads)
 
-	smaller := smallerModel(cfg.Model)
+	smaller := m.Smaller()
 	batch := fmt.Sprintf("lower rollout.rollout_batch_size, now %d, or rollout.sampling_max_tokens, now %d",
 		c.RolloutBatchSize, c.SamplingMaxTokens)
 	accumulate := fmt.Sprintf("raise train.gradient_accumulation_steps, now %d; ", cfg.Train.GradientAccumulationSteps)
-	if limit := microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model); limit > 0 {
+	if limit := m.MicroBatchTokens(cfg.Train.MicroBatchTokens); limit > 0 {
 		accumulate = fmt.Sprintf("lower train.micro_batch_tokens, now %d, or set train.gradient_checkpointing; ", limit)
 	}
 	everything := [][]gsm8k.Problem{p.Train}
@@ -183,7 +164,7 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 		{"the critic", critic, accumulate + batch},
 		{"scoring the rollout", scorers, batch},
 		{"the completions of a rollout", sampled + u.kept, batch},
-		{"an evaluation", evaluationBytes(cfg.Model, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
+		{"an evaluation", evaluationBytes(m, template, largest, cfg.Eval.MaxTokens, cfg.Eval.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or %s", cfg.Eval.MaxTokens, lower)},
 		{"the sampler", size.SamplerBytes(threads), smaller},
 		{"the reward models", rewardModelBytes(cfg.Reward, threads), "leave them out of reward.functions"},
@@ -192,14 +173,14 @@ func runParts(cfg config.Config, p *Problems, template gsm8k.Template, lengths [
 }
 
 // runBatches are the largest rollout batch and the largest micro-batch.
-func runBatches(cfg config.Config, template gsm8k.Template, lengths []int) (all, part model.BatchSize) {
+func runBatches(m *policy.Model, cfg config.Config, template gsm8k.Template, lengths []int) (all, part model.BatchSize) {
 	c := cfg.Rollout
 	micro := cfg.Train.TrainBatchSize / max(1, cfg.Train.GradientAccumulationSteps)
 	all = batchOf(lengths, c.RolloutBatchSize, c.GroupSize, c.SamplingMaxTokens)
 	part = batchOf(lengths, micro, c.GroupSize, c.SamplingMaxTokens)
-	all.Shared = sharedTokens(cfg.Model, template)
+	all.Shared = sharedTokens(m.Tokenizer, template)
 	part.Shared, part.Checkpointing = all.Shared, cfg.Train.GradientCheckpointing
-	return all, atMost(part, microBatchTokens(cfg.Train.MicroBatchTokens, cfg.Model))
+	return all, atMost(part, m.MicroBatchTokens(cfg.Train.MicroBatchTokens))
 }
 
 // atMost is the largest part that [trainer.parts] makes of a batch.
@@ -265,7 +246,7 @@ func useOf(cfg config.Config, size model.Size, all model.BatchSize, threads int)
 		u.saved += one
 	}
 	if a.Teacher != "" {
-		size := teacherSize(a.Teacher, size)
+		size := policy.TeacherSize(a.Teacher, size)
 		u.weights, u.kept = u.weights+size.ParamBytes(), u.kept+8*tokens
 		u.teacher = size.ScorerBytes(all, threads) + size.PassBytes(model.BatchSize{}, all, nil, threads)
 	}
@@ -299,21 +280,21 @@ func useOf(cfg config.Config, size model.Size, all model.BatchSize, threads int)
 
 // evaluationBytes is the memory for decoding all problems of a split. Greedy decoding may start
 // while the sampled completions are still in memory.
-func evaluationBytes(c config.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
-	bytes := sizeOf(c, config.LoRA{}).SampledBytes(float64(len(problems)), 1, float64(maxTokens))
+func evaluationBytes(m *policy.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int, greedy bool) float64 {
+	bytes := m.Size.SampledBytes(float64(len(problems)), 1, float64(maxTokens))
 	if greedy {
 		bytes *= 2
 	}
-	for _, n := range promptLengths(tokenizerOf(c), t, problems) {
+	for _, n := range policy.PromptLengths(m.Tokenizer, t, problems) {
 		bytes += 8 * float64(n)
 	}
 	return bytes
 }
 
 // evaluationBatch is a split's prompts, with one completion each.
-func evaluationBatch(m config.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int) model.BatchSize {
-	b := batchOf(promptLengths(tokenizerOf(m), t, problems), len(problems), 1, maxTokens)
-	b.Shared = sharedTokens(m, t)
+func evaluationBatch(m *policy.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int) model.BatchSize {
+	b := batchOf(policy.PromptLengths(m.Tokenizer, t, problems), len(problems), 1, maxTokens)
+	b.Shared = sharedTokens(m.Tokenizer, t)
 	return b
 }
 
@@ -333,20 +314,14 @@ func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []Memor
 	}
 }
 
-// mayUseGPU reports whether the graphs may be built in the memory of a GPU.
-func mayUseGPU(c config.Model) bool { return c.Device != "cpu" && gpu.Built }
-
-// FillsGPU reports whether a run may need most of a GPU's memory: that of a Llama or Qwen network.
-func FillsGPU(cfg config.Config) bool { return mayUseGPU(cfg.Model) && isDecoder(cfg.Model) }
-
 // memoryOfEvaluation is the estimate for `grpo eval`.
-func memoryOfEvaluation(cfg config.Config, template gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
-	size, e := sizeOf(cfg.Model, cfg.Train.LoRA), cfg.Eval
+func memoryOfEvaluation(m *policy.Model, cfg config.Config, template gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
+	size, e := m.Size, cfg.Eval
 	return Memory{Parts: append([]MemoryPart{
 		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
-		{"the completions", evaluationBytes(cfg.Model, template, problems, e.MaxTokens, e.Greedy),
+		{"the completions", evaluationBytes(m, template, problems, e.MaxTokens, e.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or the number of problems", e.MaxTokens)},
 		{"the sampler", size.SamplerBytes(threads) + size.PassBytes(model.BatchSize{}, model.BatchSize{},
-			[]model.BatchSize{evaluationBatch(cfg.Model, template, problems, e.MaxTokens)}, threads), ""},
+			[]model.BatchSize{evaluationBatch(m, template, problems, e.MaxTokens)}, threads), ""},
 	}, problemParts(nil, threads, problems)...)}
 }

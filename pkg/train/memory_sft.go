@@ -8,6 +8,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 )
 
 // rewardModelBytes is the memory of the reward models in reward.functions. A model that can't be read
@@ -19,11 +20,7 @@ func rewardModelBytes(r config.Reward, threads int) (bytes float64) {
 		if c.Model == "" {
 			continue
 		}
-		path, err := rewardModelAt(c.Model)
-		if err != nil {
-			continue
-		}
-		if size := rewardModelSize(path); size != nil {
+		if size := policy.RewardModelSize(c.Model); size != nil {
 			bytes += size.ParamBytes() + size.ScorerBytes(batch, threads) + size.PassBytes(model.BatchSize{}, batch, nil, threads)
 		}
 	}
@@ -33,10 +30,11 @@ func rewardModelBytes(r config.Reward, threads int) (bytes float64) {
 // memory is the estimate of the run.
 func (s *sft) memory() Memory {
 	m := s.memoryOfStages()
-	if isDecoder(s.cfg.Model) && s.cfg.LoRA.Rank == 0 {
+	if s.model.IsDecoder() && s.cfg.LoRA.Rank == 0 {
 		m.rankKey, m.adapters = "lora.rank", func() Memory {
 			with := *s
 			with.cfg.LoRA.Rank = usualRank
+			with.model = s.model.WithLoRA(with.cfg.LoRA)
 			return with.memoryOfStages()
 		}
 	}
@@ -46,10 +44,10 @@ func (s *sft) memory() Memory {
 // memoryOfStages is the estimate of the most expensive stage. It assumes that every example is as long as
 // the longest prompt plus the longest completion.
 func (s *sft) memoryOfStages() Memory {
-	m, size := s.cfg.Model, sizeOf(s.cfg.Model, s.cfg.LoRA)
+	m, size := s.model, s.model.Size
 	longest, longestVal := s.longestOf(s.problems.SFT), s.longestOf(s.val)
 	always := append([]MemoryPart{
-		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), smallerModel(m)},
+		{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), m.Smaller()},
 		{"an evaluation", evaluationBytes(m, s.template, s.val, s.cfg.EvalTokens, true), "lower eval_size"},
 		{"the sampler", size.SamplerBytes(s.opts.Threads), ""},
 	}, problemParts(nil, s.opts.Threads, s.problems.SFT, s.problems.Train, s.problems.Val, s.problems.Test,
@@ -66,7 +64,7 @@ func (s *sft) memoryOfStages() Memory {
 			stopping = size.ParamBytes() + exampleBytes(len(s.val), longestVal.tokens(st))
 		}
 		learner := size.ParamBytes() + 33*rows*longest.tokens(st)
-		if !mayUseGPU(m) {
+		if !m.MayUseGPU() {
 			learner = size.LearnerBytes(batch, s.opts.Threads) + size.PassBytes(batch, scored,
 				[]model.BatchSize{evaluationBatch(m, s.template, s.val, s.cfg.EvalTokens)}, s.opts.Threads)
 			if st.EarlyStoppingPatience > 0 {
@@ -93,11 +91,11 @@ type exampleBound struct{ prompt, completion int }
 
 // longestOf bounds the examples of all stages that are drawn from problems.
 func (s *sft) longestOf(problems []gsm8k.Problem) exampleBound {
-	b := exampleBound{slices.Max(promptLengths(tokenizerOf(s.cfg.Model), s.template, problems)),
+	b := exampleBound{slices.Max(policy.PromptLengths(s.model.Tokenizer, s.template, problems)),
 		config.Default().Rollout.SamplingMaxTokens}
 	if slices.ContainsFunc(s.cfg.Stages, func(c config.Stage) bool { return c.Corpus == "answers" }) {
 		for _, p := range problems {
-			b.completion = max(b.completion, len(tokenizerOf(s.cfg.Model).Encode(p.Answer))+1)
+			b.completion = max(b.completion, len(s.model.Tokenizer.Encode(p.Answer))+1)
 		}
 	}
 	return b
@@ -116,7 +114,7 @@ func (b exampleBound) tokens(st config.Stage) float64 {
 func (s *sft) batchOf(st config.Stage, rows float64, longest exampleBound) model.BatchSize {
 	if st.PromptLossWeight == 0 { // prompts share the first messages of a chat
 		batch := batchOf([]int{longest.prompt}, int(rows), 1, longest.completion)
-		batch.Shared = sharedTokens(s.cfg.Model, s.template)
+		batch.Shared = sharedTokens(s.model.Tokenizer, s.template)
 		return batch
 	}
 	n := longest.tokens(st)

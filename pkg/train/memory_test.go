@@ -15,6 +15,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/tinylm"
+	"grpo/pkg/policy"
 )
 
 // memoryOf estimates a configuration over its problems.
@@ -25,7 +26,7 @@ func memoryOf(t testing.TB, cfg config.Config) Memory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := MemoryOf(cfg, p, 1)
+	m, err := MemoryOf(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg, p, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,11 +195,11 @@ func TestMemoryOfEarlyStopping(t *testing.T) {
 	}
 	for name, cfg := range map[string]config.SFT{"tinylm": config.Resolve(tiny.Config), "decoder": config.Resolve(decoderSFT(t)),
 		"lora": config.Resolve(decoderSFT(t, "lora.rank=2"))} {
-		s := &sft{cfg: cfg, opts: SFTOptions{Threads: 1}}
+		s := &sft{cfg: cfg, model: modelOf(t, cfg.Model, cfg.LoRA), opts: SFTOptions{Threads: 1}}
 		if s.problems, err = LoadProblems(cfg.Data); err != nil {
 			t.Fatal(err)
 		}
-		if s.template, err = templateOf(cfg.Data, cfg.Model); err != nil {
+		if s.template, err = s.model.Template(cfg.Data); err != nil {
 			t.Fatal(err)
 		}
 		s.val = s.problems.Val
@@ -206,7 +207,7 @@ func TestMemoryOfEarlyStopping(t *testing.T) {
 		for i := range cfg.Stages {
 			cfg.Stages[i].EarlyStoppingPatience = 1
 		}
-		st, size, longest := cfg.Stages[0], sizeOf(cfg.Model, cfg.LoRA), s.longestOf(s.val)
+		st, size, longest := cfg.Stages[0], s.model.Size, s.longestOf(s.val)
 		examples := exampleBytes(len(s.val), longest.tokens(st))
 		want := size.ParamBytes() + size.ScorerBytes(s.batchOf(st, float64(st.BatchSize), longest), 1) + examples
 		if got := s.memory().Total() - without; math.Abs(got-want) > 1 {
@@ -232,8 +233,8 @@ func TestPromptLengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	problems := []gsm8k.Problem{{Question: "How many?"}, {Question: "Wie viele Äpfel – und Öl?\n\u2028"}, {}}
-	for i, ids := range encodePrompts(tinylm.Tokenizer{}, template, problems) {
-		if got := promptLengths(tinylm.Tokenizer{}, template, problems)[i]; got != len(ids) {
+	for i, ids := range policy.EncodePrompts(tinylm.Tokenizer{}, template, problems) {
+		if got := policy.PromptLengths(tinylm.Tokenizer{}, template, problems)[i]; got != len(ids) {
 			t.Errorf("%q: %d tokens, want %d", problems[i].Question, got, len(ids))
 		}
 	}
@@ -253,12 +254,12 @@ func TestMemoryNamesAdaptersFirst(t *testing.T) {
 		want bool
 	}{{nil, true}, {[]string{"train.lora.rank=4"}, false}, {[]string{"beta=0.1", "ref_model_sync_steps=1"}, false}} {
 		cfg := config.Resolve(tinyDecoder(t, c.set...))
-		m, err := MemoryOf(cfg, mustProblems(t, cfg), 1)
+		m, err := MemoryOf(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg, mustProblems(t, cfg), 1)
 		if err != nil || (m.adapters != nil) != c.want || c.want && m.adapters().Total() == 0 {
 			t.Errorf("%v: %v, %v", c.set, m, err)
 		}
 	}
-	if m, err := MemoryOf(config.Resolve(small()), mustProblems(t, small()), 1); err != nil || m.adapters != nil {
+	if m, err := MemoryOf(modelOf(t, small().Model, config.LoRA{}), config.Resolve(small()), mustProblems(t, small()), 1); err != nil || m.adapters != nil {
 		t.Errorf("TinyLM: %v, %v", m, err)
 	}
 }

@@ -1,8 +1,6 @@
 package train
 
-import (
-	"testing"
-)
+import "testing"
 
 // A run that samples from an earlier policy has the same bits if it is interrupted and continued,
 // whether the checkpoint has that policy, it is the initial one, or it has just been renewed.

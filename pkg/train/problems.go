@@ -11,6 +11,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
@@ -158,39 +159,6 @@ func (p *Problems) Split(name string) ([]gsm8k.Problem, error) {
 	return s, nil
 }
 
-// fewShot returns the worked examples before the question of a chat: those of
-// data.few_shot_file, or built-in ones.
-func fewShot(d config.Data) ([]gsm8k.Turn, error) {
-	if d.FewShotFile == "" {
-		return gsm8k.Worked(d.FewShot), nil
-	}
-	turns, err := gsm8k.ReadTurns(d.FewShotFile)
-	if err != nil {
-		return nil, config.Invalid(fmt.Errorf("%w (data.few_shot_file)", err))
-	}
-	if d.FewShot > len(turns) {
-		return nil, config.Invalid(fmt.Errorf("data.few_shot (%d): %s (data.few_shot_file) has %d worked examples",
-			d.FewShot, d.FewShotFile, len(turns)))
-	}
-	if d.FewShot > 0 {
-		turns = turns[:d.FewShot]
-	}
-	return turns, nil
-}
-
-// encodePrompts returns the tokens of each question's prompt under a template, with the
-// start tokens. A special token in a question is plain text: it must not end a turn.
-func encodePrompts(tok model.Tokenizer, t gsm8k.Template, problems []gsm8k.Problem) [][]int {
-	ids := make([][]int, len(problems))
-	for i, p := range problems {
-		if !t.Complete {
-			ids[i] = tok.Start()
-		}
-		ids[i] = append(ids[i], tok.EncodeAround(t.Parts(p.Question))...)
-	}
-	return ids
-}
-
 // trainData are the problems of a run, the training problems ready for rollouts.
 type trainData struct {
 	problems *Problems
@@ -203,7 +171,7 @@ type trainData struct {
 
 // encode fills in prompts and order from the problems and the template.
 func (d *trainData) encode(tok model.Tokenizer, seed uint64) {
-	d.prompts = encodePrompts(tok, d.template, d.problems.Train)
+	d.prompts = policy.EncodePrompts(tok, d.template, d.problems.Train)
 	d.order = order{stream: rng.New(seed, rng.Order), n: len(d.problems.Train)}
 	if d.pairs.list != nil {
 		d.order.n = len(d.pairs.list)

@@ -24,7 +24,7 @@ func sameRequest[T config.Root](dir string, cfg T, load func(config.LoadOptions)
 		}
 		return strings.Join(config.Diff(old.Config, cfg), "; "), config.Hash(old.Config) != config.Hash(cfg), nil
 	}
-	_, err := ownConfig(dir, config.Marshal(cfg), differences, log, SFTRecordFile)
+	_, err := ownConfig(dir, config.Marshal(cfg), differences, log, rundir.RecordFile)
 	return err
 }
 
@@ -44,7 +44,7 @@ func startLog(dir, log string, cfg []byte) (*rundir.Log, error) {
 // check returns an error unless the record is that of this run, whose files are complete.
 func readRecord[R any](dir string, o interface{ Note(string) }, check func(*R) error) (*R, error) {
 	rec := new(R)
-	err := rundir.ReadJSON(filepath.Join(dir, SFTRecordFile), rec)
+	err := rundir.ReadJSON(filepath.Join(dir, rundir.RecordFile), rec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -62,7 +62,7 @@ func readRecord[R any](dir string, o interface{ Note(string) }, check func(*R) e
 func hasWeights(path, want string) error {
 	c, err := readOwn(path)
 	if err == nil && c.Params.Hash() != want {
-		err = fmt.Errorf("%s does not hold the weights that %s names", path, SFTRecordFile)
+		err = fmt.Errorf("%s does not hold the weights that %s names", path, rundir.RecordFile)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -40,7 +41,7 @@ func (t *trainer) restore(configFile []byte) error {
 			damage = append(damage, err.Error())
 			continue
 		}
-		if name == lastFile {
+		if name == rundir.LastFile {
 			t.saved = s.Step
 		}
 		for _, d := range damage {
@@ -110,7 +111,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 			path, format, checkpointFormat, startOver)
 	}
 	// A move to another device gets a note instead.
-	if k, now := c.Metadata[kernelKey], kernelOf(t.cfg.Model); t.onCPU(c) && !kernel.SameBits(k, now) {
+	if k, now := c.Metadata[kernelKey], t.model.Kernel(); t.onCPU(c) && !kernel.SameBits(k, now) {
 		fix := "set GRPO_KERNEL=" + k + " on a machine that has it"
 		if kernel.InBF16(k) != kernel.InBF16(now) {
 			fix = "restore model.precision"
@@ -135,7 +136,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 			"%s: restore them, or %s",
 			path, strings.Join(changed, ", "), startOver)
 	}
-	complete := t.params.Match(c.Params) == nil && t.hasMoments(s.Updates) == (c.M != nil) &&
+	complete := t.Params.Match(c.Params) == nil && t.hasMoments(s.Updates) == (c.M != nil) &&
 		(t.critic != nil) == (c.Critic != nil) && t.hasReference(s.Step) == (c.Reference != nil) &&
 		t.hasOld(s.Step) == (c.Sampler != nil)
 	if !complete || s.Epoch != 0 || s.MicroBatch != 0 || s.Seed != t.cfg.Seed {
@@ -146,7 +147,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 
 // onCPU reports whether both the checkpoint's run and this one are on the CPU.
 func (t *trainer) onCPU(c *model.Checkpoint) bool {
-	return c.Metadata[deviceKey] == "" && t.device.String() == ""
+	return c.Metadata[deviceKey] == "" && t.Device.String() == ""
 }
 
 // sameConfig compares the configuration in a checkpoint with this run's.
@@ -194,7 +195,7 @@ func (t *trainer) adopt(c *model.Checkpoint, s *state) error {
 			return err
 		}
 	}
-	to, from := []*model.Params{t.params}, []*model.Params{c.Params}
+	to, from := []*model.Params{t.Params}, []*model.Params{c.Params}
 	if c.M != nil {
 		to, from = append(to, t.opt.M, t.opt.V), append(from, c.M, c.V)
 	}
@@ -212,7 +213,7 @@ func (t *trainer) adopt(c *model.Checkpoint, s *state) error {
 	t.state = *s
 	t.opt.T = s.Updates
 	t.moved(c.Metadata[deviceKey])
-	if k, now := c.Metadata[kernelKey], kernelOf(t.cfg.Model); k != now && t.onCPU(c) {
+	if k, now := c.Metadata[kernelKey], t.model.Kernel(); k != now && t.onCPU(c) {
 		t.later("the checkpoint was written by the kernel %s, this is %s: both give the same bits", k, now)
 	}
 	return nil
@@ -223,4 +224,28 @@ func (t *trainer) checkBest() {
 	if err := t.verifyBest(); err != nil {
 		t.later("damage: %v: the weights of the best step so far are lost; the run itself does not need them", err)
 	}
+}
+
+// onDeviceOf returns a with the device of b, and its precision unless both are the CPU: a run may
+// move between devices. Under LoRA it stays in bf16 or out of it: the hash of the frozen weights,
+// which in bf16 are rounded, must stay the same.
+func onDeviceOf(a, b config.Config) config.Config {
+	moves := a.Model.Device != b.Model.Device || a.Model.Device != "cpu"
+	if moves && (a.Train.LoRA.Rank == 0 || (a.Model.Precision == "bf16") == (b.Model.Precision == "bf16")) {
+		a.Model.Precision = b.Model.Precision
+	}
+	a.Model.Device = b.Model.Device
+	return a
+}
+
+// moved notes that the run continues on a different device than its checkpoint's.
+func (t *trainer) moved(was string) {
+	now := t.Device.String()
+	if was == now {
+		return
+	}
+	line := fmt.Sprintf("the run moved from %s to %s after step %d: its bits match those of neither device",
+		cmp.Or(was, "the CPU"), cmp.Or(now, "the CPU"), t.state.Step)
+	t.state.Moves = append(t.state.Moves, line)
+	t.later("%s", line)
 }

@@ -82,7 +82,7 @@ func position(t testing.TB, r *trainer) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprint(r.params.Hash(), r.opt.M.Hash(), r.opt.V.Hash(), r.opt.T, string(text))
+	return fmt.Sprint(r.Params.Hash(), r.opt.M.Hash(), r.opt.V.Hash(), r.opt.T, string(text))
 }
 
 // Whichever byte of an unfinished run is damaged: the run continues from the same point, or from
@@ -108,11 +108,11 @@ func TestEveryByteIsCheckedOnResume(t *testing.T) {
 	if err != nil || len(notes) > 0 {
 		t.Fatal(notes, err)
 	}
-	last := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+	last := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 	data := slurp(t, last)
 	put(t, last, nil)
 	before, notes, err := try()
-	if err != nil || before == newest || len(notes) != 2 || !strings.Contains(notes[0], lastFile) || !strings.Contains(notes[1], "step-000002.safetensors, after step 2") {
+	if err != nil || before == newest || len(notes) != 2 || !strings.Contains(notes[0], rundir.LastFile) || !strings.Contains(notes[1], "step-000002.safetensors, after step 2") {
 		t.Fatal(before == newest, notes, err)
 	}
 	put(t, last, data)
@@ -136,7 +136,7 @@ func TestEveryByteIsCheckedOnResume(t *testing.T) {
 					t.Errorf("%s: error %q does not name the file", what, err)
 				}
 			case got == newest:
-				if same++; said != (base == bestFile) {
+				if same++; said != (base == rundir.BestFile) {
 					t.Errorf("%s: continues without a note, notes %q", what, notes)
 				}
 			case got == before && said:
@@ -146,7 +146,7 @@ func TestEveryByteIsCheckedOnResume(t *testing.T) {
 			}
 		})
 		t.Logf("%s: %d from the newest checkpoint, %d from the one before, %d refused", base, same, back, refused)
-		if base == lastFile && (same > 0 || refused > 0) {
+		if base == rundir.LastFile && (same > 0 || refused > 0) {
 			t.Errorf("of a damaged newest checkpoint, %d went on from it and %d were refused", same, refused)
 		}
 	}
@@ -156,7 +156,7 @@ func TestEveryByteIsCheckedOnResume(t *testing.T) {
 func TestEveryByteOfACheckpointIsChecked(t *testing.T) {
 	long(t)
 	t.Parallel()
-	path := filepath.Join(interrupted(t, mini(t), 3), rundir.CheckpointDir, lastFile)
+	path := filepath.Join(interrupted(t, mini(t), 3), rundir.CheckpointDir, rundir.LastFile)
 	damages(t, path, 1, func(what string) {
 		if c, s, err := readCheckpoint(path); err == nil {
 			t.Errorf("%s: read as a checkpoint (format %q, state %v)", what, c.Metadata[formatKey], s)
@@ -225,14 +225,14 @@ func TestFallingBackIsExact(t *testing.T) {
 		refuse  string
 	}{
 		{"nothing", func(*testing.T, string) {}, 5, "", ""},
-		{"the newest", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, ck(lastFile)), -1) }, 4, lastFile, ""},
+		{"the newest", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, ck(rundir.LastFile)), -1) }, 4, rundir.LastFile, ""},
 		{"the newest two", func(t *testing.T, dir string) {
-			flip(t, filepath.Join(dir, ck(lastFile)), 100)
+			flip(t, filepath.Join(dir, ck(rundir.LastFile)), 100)
 			flip(t, filepath.Join(dir, ck(stepName(4))), -5)
 		}, 2, stepName(4), ""},
-		{"the newest is missing", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, ck(lastFile))) }, 4, "", ""},
+		{"the newest is missing", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, ck(rundir.LastFile))) }, 4, "", ""},
 		{"all of them", func(t *testing.T, dir string) {
-			for _, name := range []string{lastFile, stepName(4), stepName(2)} {
+			for _, name := range []string{rundir.LastFile, stepName(4), stepName(2)} {
 				flip(t, filepath.Join(dir, ck(name)), -1)
 			}
 		}, 0, "", "can be continued"},
@@ -241,7 +241,7 @@ func TestFallingBackIsExact(t *testing.T) {
 		{"the end of a log", func(t *testing.T, dir string) { cutOff(t, filepath.Join(dir, rundir.MetricsFile), 30) }, 4, rundir.MetricsFile, ""},
 		{"the first line", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, rundir.MetricsFile), 40) }, 0, "", rundir.MetricsFile},
 		{"a log is missing", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, rundir.EvalFile)) }, 0, "", rundir.EvalFile},
-		{"the best weights", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, ck(bestFile)), -1) }, 5, bestFile, ""},
+		{"the best weights", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, ck(rundir.BestFile)), -1) }, 5, rundir.BestFile, ""},
 		{"the checksums", func(t *testing.T, dir string) { put(t, filepath.Join(dir, ck(rundir.ChecksumsFile)), []byte("{")) }, 5, "", ""},
 		{"a leftover of a killed writer", func(t *testing.T, dir string) {
 			put(t, filepath.Join(dir, rundir.CheckpointDir, ".last.safetensors.1-1.grpo-tmp"), []byte("half"))
@@ -290,7 +290,7 @@ func TestFallingBackIsExact(t *testing.T) {
 				if !isTensors(path) {
 					continue
 				}
-				if c, err := model.ReadCheckpointFile(path); tt.note != bestFile && (err != nil || !c.Checksummed) {
+				if c, err := model.ReadCheckpointFile(path); tt.note != rundir.BestFile && (err != nil || !c.Checksummed) {
 					t.Errorf("%s: sealed %v, %v", path, c != nil && c.Checksummed, err)
 				}
 			}

@@ -57,7 +57,7 @@ func TestDiskThatFillsUp(t *testing.T) {
 		if temps, _ := filepath.Glob(filepath.Join(dir, "*", ".*tmp")); len(temps) > 0 {
 			t.Errorf("%d bytes free: left behind %q", free, temps)
 		}
-		if _, _, err := readCheckpoint(filepath.Join(dir, rundir.CheckpointDir, lastFile)); err != nil {
+		if _, _, err := readCheckpoint(filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)); err != nil {
 			t.Errorf("%d bytes free: %v", free, err)
 		}
 		if _, err := rundir.Open(dir); err != nil {
@@ -85,7 +85,7 @@ func TestFolderRemovedOrMoved(t *testing.T) {
 		{"moved", func(dir, away string) { rename(t, dir, away) }},
 		{"replaced", func(dir, away string) {
 			rename(t, dir, away)
-			for _, name := range []string{rundir.MetricsFile, rundir.StatusFile, filepath.Join(rundir.CheckpointDir, lastFile)} {
+			for _, name := range []string{rundir.MetricsFile, rundir.StatusFile, filepath.Join(rundir.CheckpointDir, rundir.LastFile)} {
 				if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 					t.Fatal(err)
 				}

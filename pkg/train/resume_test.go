@@ -47,7 +47,7 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 	cfg := mini(t)
 	set := func(key string, change func(string) string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
-			path := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+			path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 			rewrite(t, path, func(m map[string]string) { m[key] = change(m[key]) })
 		}
 	}
@@ -89,7 +89,7 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 			if err == nil || errors.Is(err, config.ErrConfig) != tt.usage {
 				t.Fatalf("error %v", err)
 			}
-			for _, want := range append(tt.want, lastFile, "--fresh") {
+			for _, want := range append(tt.want, rundir.LastFile, "--fresh") {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("error %q, want one with %q", err, want)
 				}
@@ -106,7 +106,7 @@ func TestContinuesUnderAKernelOfTheSameBits(t *testing.T) {
 	}
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
-	rewrite(t, filepath.Join(dir, rundir.CheckpointDir, lastFile), func(m map[string]string) { m[kernelKey] = other })
+	rewrite(t, filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile), func(m map[string]string) { m[kernelKey] = other })
 	sameBits(t, mustRun(t, cfg, dir, 1), uninterrupted(t, cfg))
 	if log := string(slurp(t, filepath.Join(dir, rundir.LogFile))); !strings.Contains(log, "written by the kernel "+other+", this is "+kernel.Name()) {
 		t.Errorf("the log does not tell of the kernel:\n%s", log)
@@ -120,7 +120,7 @@ func TestContinuesUnderAKernelOfTheSameBits(t *testing.T) {
 func TestRefusesCheckpointsOfEarlierVersions(t *testing.T) {
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
-	path := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+	path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 	c, err := model.ReadCheckpointFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestCheckpointContents(t *testing.T) {
 	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
 		t.Fatal(err)
 	}
-	c, s, err := readCheckpoint(filepath.Join(dir, rundir.CheckpointDir, lastFile))
+	c, s, err := readCheckpoint(filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestCheckpointContents(t *testing.T) {
 			t.Errorf("%s: %+v does not match the file", name, s.Logs[name])
 		}
 	}
-	best := metadataOf(t, filepath.Join(dir, rundir.CheckpointDir, bestFile))
+	best := metadataOf(t, filepath.Join(dir, rundir.CheckpointDir, rundir.BestFile))
 	if best[hashKey] != config.Hash(cfg) || best[stepKey] == "" {
 		t.Errorf("best weights with %v", best)
 	}
@@ -208,11 +208,11 @@ func TestKeepBest(t *testing.T) {
 		t.Error("output.keep is in the hash")
 	}
 	dir := interrupted(t, cfg, 3)
-	last := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+	last := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 	slurp(t, last)
 	mustRun(t, cfg, dir, 1)
 	for range 2 {
-		if names, err := filepath.Glob(filepath.Join(dir, rundir.CheckpointDir, "*.safetensors")); err != nil || len(names) != 1 || filepath.Base(names[0]) != bestFile {
+		if names, err := filepath.Glob(filepath.Join(dir, rundir.CheckpointDir, "*.safetensors")); err != nil || len(names) != 1 || filepath.Base(names[0]) != rundir.BestFile {
 			t.Errorf("left: %v, %v", names, err)
 		}
 		if err := os.WriteFile(last, []byte("left by a crash"), 0o644); err != nil {
@@ -221,12 +221,12 @@ func TestKeepBest(t *testing.T) {
 		mustRun(t, cfg, dir, 1)
 	}
 	// Unreadable weights, or those of another run, must not cause the loss of the others.
-	best := filepath.Join(dir, rundir.CheckpointDir, bestFile)
+	best := filepath.Join(dir, rundir.CheckpointDir, rundir.BestFile)
 	put(t, last, slurp(t, best))
 	other := mini(t, "n_grpo_steps=6", "output.keep=best", "seed=99")
 	otherDir := t.TempDir()
 	mustRun(t, other, otherDir, 1)
-	for _, weights := range [][]byte{[]byte("damaged"), slurp(t, filepath.Join(otherDir, rundir.CheckpointDir, bestFile))} {
+	for _, weights := range [][]byte{[]byte("damaged"), slurp(t, filepath.Join(otherDir, rundir.CheckpointDir, rundir.BestFile))} {
 		put(t, best, weights)
 		mustRun(t, cfg, dir, 1)
 		slurp(t, last)

@@ -9,18 +9,14 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/model"
-	"grpo/pkg/model/hf"
+	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
 
-// Files of a reward model's folder, in addition to config.yaml and record.json. A TinyLM is in
-// SFTModelFile, a Llama or Qwen network in the Hugging Face folder RewardModelFolder.
-const (
-	RewardModelLog    = "reward-model.jsonl"
-	RewardModelFolder = "model"
-)
+// RewardModelLog is the log in a reward model's folder.
+const RewardModelLog = "reward-model.jsonl"
 
 // RewardModelRecord describes the result of `grpo reward-model`. It has no times, so the same
 // configuration and pairs give the same record.
@@ -90,11 +86,12 @@ type RewardModelOptions struct {
 type rewardTrainer struct {
 	cfg         config.RewardModel
 	opts        RewardModelOptions
-	train, eval []pairTokens
+	train, eval []policy.Pair
 	steps       int
 	rec         RewardModelRecord
-	folder      hf.Folder // nil for a TinyLM
-	network
+	folder      *policy.Folder // nil for a TinyLM
+	model       *policy.Model
+	policy.Network
 	critic model.Critic
 	hold   *rundir.Hold
 	log    *rundir.Log
@@ -115,6 +112,9 @@ func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts RewardMode
 	if t.rec.InputFiles, err = (Files{}).sums(t.paths()); err != nil {
 		return nil, err
 	}
+	if t.model, err = policy.Resolve(t.cfg.Model, config.LoRA{}); err != nil {
+		return nil, err
+	}
 	if err := t.readPairs(); err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts RewardMode
 		if t.critic != nil {
 			_ = t.critic.Close() // frees memory only
 		}
-		t.network.close()
+		t.Network.Close()
 	}()
 	if err := t.build(); err != nil {
 		return nil, err
@@ -140,16 +140,15 @@ func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts RewardMode
 // build makes the network.
 func (t *rewardTrainer) build() (err error) {
 	c := t.cfg
-	if t.folder, err = folderOf(c.Model, config.LoRA{}, true); err != nil {
+	if t.folder, err = t.model.Folder(true); err != nil {
 		return err
 	}
-	work := sizeOf(c.Model, config.LoRA{}).Forward(c.BatchSize*len(t.train[0].prompt), c.BatchSize).Update().Nominal
-	t.opts.Progress.Do(opening(c.Model))
-	if t.network, err = openNetwork(c.Model, config.LoRA{}, c.Seed, t.opts.Threads, work); err != nil {
+	work := t.model.Size.Forward(c.BatchSize*len(t.train[0].Prompt), c.BatchSize).Update().Nominal
+	if t.Network, err = t.model.Open(c.Seed, t.opts.Threads, work, t.opts.Progress); err != nil {
 		return err
 	}
-	t.rec.Init = initHash(t.policy)
-	t.critic, err = newRewardModel(t.policy, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay), c.GradientCheckpointing)
+	t.rec.Init = policy.InitHash(t.Policy)
+	t.critic, err = policy.NewRewardModel(t.Policy, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay), c.GradientCheckpointing)
 	return err
 }
 
@@ -162,11 +161,11 @@ func (t *rewardTrainer) run(ctx context.Context) (rec *RewardModelRecord, err er
 			err = cerr
 		}
 	}()
-	for _, note := range t.device.notes {
+	for _, note := range t.Device.Notes {
 		t.opts.Observer.Note(note)
 	}
 	rec = &t.rec
-	rec.Name, rec.ConfigHash, rec.Kernel, rec.Device = t.cfg.Name, config.Hash(t.cfg), kernelOf(t.cfg.Model), t.device.String()
+	rec.Name, rec.ConfigHash, rec.Kernel, rec.Device = t.cfg.Name, config.Hash(t.cfg), t.model.Kernel(), t.Device.String()
 	rec.Parameters, rec.Pairs, rec.EvalPairs, rec.Steps = t.critic.State().Params.Count(), len(t.train), len(t.eval), t.steps
 	if rec.Initial, _, err = t.evaluate(); err != nil {
 		return nil, err
@@ -181,7 +180,7 @@ func (t *rewardTrainer) run(ctx context.Context) (rec *RewardModelRecord, err er
 	if err := t.save(); err != nil {
 		return nil, err
 	}
-	return rec, rundir.WriteJSON(t.path(SFTRecordFile), rec)
+	return rec, rundir.WriteJSON(t.path(rundir.RecordFile), rec)
 }
 
 // loop makes the updates.
@@ -194,7 +193,7 @@ func (t *rewardTrainer) loop(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: step %d of %d; the same command starts from the beginning", ErrNothingSaved, step, t.steps)
 		}
-		batch := make([]pairTokens, c.BatchSize)
+		batch := make([]policy.Pair, c.BatchSize)
 		for k := range batch {
 			batch[k] = t.train[order.at((step-1)*c.BatchSize+k)]
 		}
@@ -244,7 +243,7 @@ func meanMetrics(all []RewardMetrics) (m RewardMetrics) {
 }
 
 // accumulate computes the gradient of a batch of pairs, in parts of limited size.
-func (t *rewardTrainer) accumulate(pairs []pairTokens) (RewardMetrics, error) {
+func (t *rewardTrainer) accumulate(pairs []policy.Pair) (RewardMetrics, error) {
 	t.critic.ZeroGrads()
 	var chosen, rejected []float64
 	var loss float64
@@ -274,13 +273,13 @@ func (t *rewardTrainer) accumulate(pairs []pairTokens) (RewardMetrics, error) {
 }
 
 // scores are the rewards of a batch of pairs: those of the last values of its rows (see [rewardBatch]).
-func (t *rewardTrainer) scores(pairs []pairTokens, batch *model.Batch, m *model.ValueMatrix) rl.RewardPairs {
+func (t *rewardTrainer) scores(pairs []policy.Pair, batch *model.Batch, m *model.ValueMatrix) rl.RewardPairs {
 	b := rl.RewardPairs{Centering: t.cfg.CenterRewardsCoefficient}
 	for i, p := range pairs {
 		b.Chosen = append(b.Chosen, m.Values[lastValue(m, batch, 2*i)])
 		b.Rejected = append(b.Rejected, m.Values[lastValue(m, batch, 2*i+1)])
 		if t.cfg.UseMargin {
-			b.Margins = append(b.Margins, p.margin)
+			b.Margins = append(b.Margins, p.Margin)
 		}
 	}
 	return b

@@ -8,6 +8,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rng"
 )
 
@@ -16,7 +17,7 @@ const evalTokens = 1 << 13
 
 // microTokens bounds the tokens of the pairs of a forward and backward pass; 0 = none.
 func (t *rewardTrainer) microTokens() int {
-	return microBatchTokens(t.cfg.MicroBatchTokens, t.cfg.Model)
+	return t.model.MicroBatchTokens(t.cfg.MicroBatchTokens)
 }
 
 // readPairs reads the pairs to train on and those held out.
@@ -24,12 +25,12 @@ func (t *rewardTrainer) readPairs() error {
 	c := t.cfg
 	for _, f := range []struct {
 		path, key string
-		to        *[]pairTokens
+		to        *[]policy.Pair
 	}{{c.Pairs, "pairs", &t.train}, {c.EvalPairs, "eval_pairs", &t.eval}} {
 		if f.path == "" {
 			continue
 		}
-		pairs, report, err := readPairs(f.path, f.key, c.Model, c.SkipBad)
+		pairs, report, err := t.model.ReadPairs(f.path, f.key, c.SkipBad)
 		if err != nil {
 			return err
 		}
@@ -41,9 +42,9 @@ func (t *rewardTrainer) readPairs() error {
 		if !c.UseMargin {
 			continue
 		}
-		if i := slices.IndexFunc(pairs, func(p pairTokens) bool { return !p.hasMargin }); i >= 0 {
+		if i := slices.IndexFunc(pairs, func(p policy.Pair) bool { return !p.HasMargin }); i >= 0 {
 			return config.Invalid(fmt.Errorf("read pairs: %s: the pair %q has no \"margin\", which use_margin needs of each pair "+
-				"(set use_margin=false)", f.path, pairs[i].id))
+				"(set use_margin=false)", f.path, pairs[i].ID))
 		}
 	}
 	if c.EvalPairs == "" {
@@ -64,7 +65,7 @@ func (t *rewardTrainer) readPairs() error {
 func (t *rewardTrainer) holdOut() {
 	first := map[string]int{}
 	for _, p := range t.train {
-		if key := promptKey(p.prompt); first[key] == 0 {
+		if key := promptKey(p.Prompt); first[key] == 0 {
 			first[key] = len(first) + 1
 		}
 	}
@@ -80,7 +81,7 @@ func (t *rewardTrainer) holdOut() {
 	all := t.train
 	t.train = nil
 	for _, p := range all {
-		if held[first[promptKey(p.prompt)]] {
+		if held[first[promptKey(p.Prompt)]] {
 			t.eval = append(t.eval, p)
 		} else {
 			t.train = append(t.train, p)
@@ -89,13 +90,13 @@ func (t *rewardTrainer) holdOut() {
 }
 
 // sharedPrompts counts the prompts of b that are also in a.
-func sharedPrompts(a, b []pairTokens) (n int) {
+func sharedPrompts(a, b []policy.Pair) (n int) {
 	in := map[string]bool{}
 	for _, p := range a {
-		in[promptKey(p.prompt)] = true
+		in[promptKey(p.Prompt)] = true
 	}
 	for _, p := range b {
-		if key := promptKey(p.prompt); in[key] {
+		if key := promptKey(p.Prompt); in[key] {
 			in[key] = false // once
 			n++
 		}
@@ -104,10 +105,10 @@ func sharedPrompts(a, b []pairTokens) (n int) {
 }
 
 // pairParts cuts pairs into runs of at most limit tokens, or of one pair; 0 = no limit.
-func pairParts(pairs []pairTokens, limit int) (parts [][]pairTokens) {
+func pairParts(pairs []policy.Pair, limit int) (parts [][]policy.Pair) {
 	first, tokens := 0, 0
 	for i, p := range pairs {
-		n := len(p.prompt) + len(p.chosen) + len(p.rejected)
+		n := len(p.Prompt) + len(p.Chosen) + len(p.Rejected)
 		if limit > 0 && i > first && tokens+n > limit {
 			parts = append(parts, pairs[first:i])
 			first, tokens = i, 0
@@ -119,12 +120,12 @@ func pairParts(pairs []pairTokens, limit int) (parts [][]pairTokens) {
 
 // rewardBatch is the batch of pairs, in which each prompt is once: the chosen completion of pair i is
 // row 2i, the rejected one row 2i+1.
-func rewardBatch(pairs []pairTokens) *model.Batch {
+func rewardBatch(pairs []policy.Pair) *model.Batch {
 	b := &model.Batch{}
 	at := promptPlaces{}
 	for _, p := range pairs {
-		prompt := at.place(b, p.prompt)
-		b.Rows = append(b.Rows, rewardRow(prompt, p.chosen), rewardRow(prompt, p.rejected))
+		prompt := at.place(b, p.Prompt)
+		b.Rows = append(b.Rows, rewardRow(prompt, p.Chosen), rewardRow(prompt, p.Rejected))
 	}
 	return b
 }
@@ -145,8 +146,8 @@ func lastValue(m *model.ValueMatrix, b *model.Batch, row int) int {
 func (t *rewardTrainer) memory() Memory {
 	var prompt, longest, tokens int
 	for _, p := range slices.Concat(t.train, t.eval) {
-		prompt, longest = max(prompt, len(p.prompt)), max(longest, len(p.chosen)+1, len(p.rejected)+1)
-		tokens += len(p.prompt) + len(p.chosen) + len(p.rejected)
+		prompt, longest = max(prompt, len(p.Prompt)), max(longest, len(p.Chosen)+1, len(p.Rejected)+1)
+		tokens += len(p.Prompt) + len(p.Chosen) + len(p.Rejected)
 	}
 	of := func(pairs, limit int) model.BatchSize {
 		n := float64(pairs)
@@ -156,13 +157,13 @@ func (t *rewardTrainer) memory() Memory {
 	}
 	part, all := of(t.cfg.BatchSize, t.microTokens()), of(max(1, len(t.eval)), evalTokens)
 	part.Checkpointing = t.cfg.GradientCheckpointing
-	size := sizeOf(t.cfg.Model, config.LoRA{})
+	size := t.model.Size
 	work := 4 * size.ParamBytes()
-	if !mayUseGPU(t.cfg.Model) {
+	if !t.model.MayUseGPU() {
 		work = size.CriticBytes(all, part, t.opts.Threads) + size.PassBytes(part, all, nil, t.opts.Threads)
 	}
 	return Memory{Parts: append([]MemoryPart{
-		{fmt.Sprintf("weights of %v", size), size.ParamBytes(), smallerModel(t.cfg.Model)},
+		{fmt.Sprintf("weights of %v", size), size.ParamBytes(), t.model.Smaller()},
 		{"the reward model and its activations", work, fmt.Sprintf("lower batch_size, now %d, or micro_batch_tokens", t.cfg.BatchSize)},
 		{"the pairs", 8*float64(tokens) + 300*float64(len(t.train)+len(t.eval)), "use fewer pairs"},
 	}, problemParts(nil, t.opts.Threads)...)}

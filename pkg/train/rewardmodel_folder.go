@@ -7,7 +7,7 @@ import (
 	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
-	"grpo/pkg/model/hf"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -20,16 +20,16 @@ func (t *rewardTrainer) save() error {
 	t.rec.Weights = params.Hash()
 	metadata := map[string]string{configKey: t.rec.ConfigHash}
 	if t.folder == nil {
-		t.rec.Model = SFTModelFile
+		t.rec.Model = rundir.ModelFile
 		data, err := (&model.Checkpoint{Params: params, Metadata: metadata}).EncodeChecksummed()
 		if err != nil {
 			return err
 		}
-		return rundir.WriteFileAtomic(t.path(SFTModelFile), data)
+		return rundir.WriteFileAtomic(t.path(rundir.ModelFile), data)
 	}
-	t.rec.Model = RewardModelFolder
-	return rundir.ReplaceFolder(t.path(RewardModelFolder), func(dir string) error {
-		return t.folder.Write(dir, "F32", tensorsOf(params), metadata)
+	t.rec.Model = rundir.ModelFolder
+	return rundir.ReplaceFolder(t.path(rundir.ModelFolder), func(dir string) error {
+		return t.folder.Write(dir, params, metadata)
 	})
 }
 
@@ -47,7 +47,7 @@ func (t *rewardTrainer) finished() (*RewardModelRecord, error) {
 	}
 	return readRecord(t.opts.Dir, t.opts.Observer, func(rec *RewardModelRecord) error {
 		if rec.ConfigHash != config.Hash(t.cfg) {
-			return fmt.Errorf("%s is the record of another configuration", t.path(SFTRecordFile))
+			return fmt.Errorf("%s is the record of another configuration", t.path(rundir.RecordFile))
 		}
 		then, paths := rec.InputFiles, t.paths()
 		if then == nil { // of an earlier version
@@ -60,19 +60,19 @@ func (t *rewardTrainer) finished() (*RewardModelRecord, error) {
 			return err
 		}
 		switch {
-		case rec.Model == SFTModelFile:
+		case rec.Model == rundir.ModelFile:
 			return hasWeights(t.path(rec.Model), rec.Weights)
-		case rec.Model == RewardModelFolder:
-			_, err := hf.Verify(t.path(rec.Model))
+		case rec.Model == rundir.ModelFolder:
+			_, err := policy.VerifyFolder(t.path(rec.Model))
 			return err
 		}
-		return fmt.Errorf("%s names the model %q", t.path(SFTRecordFile), rec.Model)
+		return fmt.Errorf("%s names the model %q", t.path(rundir.RecordFile), rec.Model)
 	})
 }
 
 // paths are the files that the run reads.
 func (t *rewardTrainer) paths() []string {
-	return append(modelPaths(t.cfg.Model.Init, t.cfg.Model.AdapterBase), t.cfg.Pairs, t.cfg.EvalPairs)
+	return append(policy.Files(t.cfg.Model.Init, t.cfg.Model.AdapterBase), t.cfg.Pairs, t.cfg.EvalPairs)
 }
 
 // hashPairs notes the checksums of the files of pairs.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-
 	"math"
 	"os"
 	"os/exec"
@@ -17,9 +16,11 @@ import (
 	"grpo/internal/golden"
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/policy"
 	"grpo/pkg/preference"
 	"grpo/pkg/reward"
 	"grpo/pkg/rl"
+	"grpo/pkg/rundir"
 )
 
 // pairsFile writes the pairs of some groups of the embedded model.
@@ -40,7 +41,7 @@ func writePairs(t *testing.T, pairs []preference.Pair) string {
 
 func rewardModelConfig(t *testing.T, set ...string) config.RewardModel {
 	t.Helper()
-	l, err := config.LoadRewardModel(config.LoadOptions{Set: set, Checkpoint: FindCheckpoint})
+	l, err := config.LoadRewardModel(config.LoadOptions{Set: set, Checkpoint: policy.FindCheckpoint})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestRewardModel(t *testing.T) {
 		t.Errorf("with other pairs: %v", err)
 	}
 	put(t, file, data)
-	flip(t, filepath.Join(dir, SFTModelFile), 2000)
+	flip(t, filepath.Join(dir, rundir.ModelFile), 2000)
 	if _, err = RunRewardModel(context.Background(), cfg, RewardModelOptions{Dir: dir, Observer: w}); err == nil {
 		t.Error("a damaged model is shown as done")
 	}
@@ -108,7 +109,8 @@ func TestHeldOutPrompts(t *testing.T) {
 	file := pairsFile(t, 40)
 	read := func(set ...string) *rewardTrainer {
 		w := &rewardWatch{}
-		r := &rewardTrainer{cfg: rewardModelConfig(t, append(set, "pairs="+file)...), opts: RewardModelOptions{Observer: w}}
+		c := rewardModelConfig(t, append(set, "pairs="+file)...)
+		r := &rewardTrainer{cfg: c, model: modelOf(t, c.Model, config.LoRA{}), opts: RewardModelOptions{Observer: w}}
 		if err := r.readPairs(); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +150,7 @@ func TestRewardModelMistakes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
-		if _, err := os.Stat(filepath.Join(dir, SFTRecordFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, rundir.RecordFile)); err == nil {
 			t.Errorf("%s: there is a record", says)
 		}
 	}
@@ -208,37 +210,6 @@ func TestLearnedReward(t *testing.T) {
 	}
 }
 
-// The folder of a decoder's reward model is one that transformers loads: its class, one label, and a
-// padding token that no completion ends with.
-func TestRewardModelFolder(t *testing.T) {
-	base := decodertest.Folder(t)
-	f, err := folderOf(config.Model{Init: base}, config.LoRA{}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var c struct {
-		Architectures []string
-		Labels        map[string]string `json:"id2label"`
-		Pad           int               `json:"pad_token_id"`
-		End           int               `json:"eos_token_id"`
-	}
-	var tokens struct {
-		Pad string `json:"pad_token"`
-	}
-	if err := errors.Join(json.Unmarshal(f["config.json"], &c), json.Unmarshal(f["tokenizer_config.json"], &tokens)); err != nil {
-		t.Fatal(err)
-	}
-	if len(c.Architectures) != 1 || c.Architectures[0] != "LlamaForSequenceClassification" || len(c.Labels) != 1 ||
-		c.Pad != decodertest.Vocab-2 || c.End != decodertest.Vocab-1 || tokens.Pad != "<|start|>" {
-		t.Errorf("%+v, %+v", c, tokens)
-	}
-	two := strings.Replace(string(f["config.json"]), `"0": "LABEL_0"`, `"0": "good", "1": "bad"`, 1)
-	put(t, filepath.Join(base, "config.json"), []byte(two))
-	if _, err := openLearned(config.CustomReward{Name: "learned", Model: base}, 1); err == nil || !strings.Contains(err.Error(), "a classifier of 2 labels") {
-		t.Errorf("two labels: %v", err)
-	}
-}
-
 // A completion that the reward model has no tokens or no context for is an error, or without a reward.
 func TestLearnedRewardOfBadText(t *testing.T) {
 	long(t)
@@ -263,10 +234,10 @@ func TestLearnedRewardOfBadText(t *testing.T) {
 		}
 	}
 	// A reward model is no policy.
-	for _, init := range []string{filepath.Join(dir, SFTModelFile), filepath.Join(chat, RewardModelFolder)} {
+	for _, init := range []string{filepath.Join(dir, rundir.ModelFile), filepath.Join(chat, rundir.ModelFolder)} {
 		pool := kernel.NewPool(1)
 		defer pool.Close()
-		if _, err := OpenPolicy(init, pool); err == nil || !strings.Contains(err.Error(), "it is a reward model") {
+		if _, err := policy.Open(init, pool); err == nil || !strings.Contains(err.Error(), "it is a reward model") {
 			t.Errorf("%s as a policy: %v", init, err)
 		}
 	}
@@ -283,14 +254,14 @@ func TestRunWithLearnedReward(t *testing.T) {
 		t.Errorf("files %v", want.Meta.RewardFiles)
 	}
 	stopped := interrupted(t, c, 2)
-	weights := slurp(t, filepath.Join(dir, SFTModelFile))
+	weights := slurp(t, filepath.Join(dir, rundir.ModelFile))
 	other := t.TempDir()
 	trainReward(t, rewardModelConfig(t, "pairs="+pairsFile(t, 20), "seed=2"), other, 1)
-	put(t, filepath.Join(dir, SFTModelFile), slurp(t, filepath.Join(other, SFTModelFile)))
+	put(t, filepath.Join(dir, rundir.ModelFile), slurp(t, filepath.Join(other, rundir.ModelFile)))
 	if _, err := Run(t.Context(), c, options(stopped, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "a file of a reward function") {
 		t.Errorf("with other weights: %v", err)
 	}
-	put(t, filepath.Join(dir, SFTModelFile), weights)
+	put(t, filepath.Join(dir, rundir.ModelFile), weights)
 	sameBits(t, mustRun(t, c, stopped, 2), want)
 }
 
@@ -308,7 +279,7 @@ func TestPythonLoadsRewardModel(t *testing.T) {
 	}
 	dir := t.TempDir()
 	trainReward(t, rewardModelConfig(t, "pairs="+file, "model.init="+model, "learning_rate=1e-3", "batch_size=4"), dir, 2)
-	pairs, _, err := readPairs(file, "pairs", config.Model{Init: model}, false)
+	pairs, _, err := modelOf(t, config.Model{Init: model}, config.LoRA{}).ReadPairs(file, "pairs", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +290,7 @@ func TestPythonLoadsRewardModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, p := range pairs {
-		rows = append(rows, append(append([]int{}, p.prompt...), p.chosen...))
+		rows = append(rows, append(append([]int{}, p.Prompt...), p.Chosen...))
 		completions = append(completions, reward.Completion{Prompt: texts[i].Prompt.Plain, Completion: texts[i].Chosen.Plain, Ended: !texts[i].ChosenTruncated})
 	}
 	given, err := json.Marshal(rows)
@@ -328,7 +299,7 @@ func TestPythonLoadsRewardModel(t *testing.T) {
 	}
 	ids := filepath.Join(t.TempDir(), "ids.json")
 	put(t, ids, given)
-	cmd := exec.Command(python, filepath.Join("testdata", "load_reward_model.py"), filepath.Join(dir, RewardModelFolder), ids)
+	cmd := exec.Command(python, filepath.Join("testdata", "load_reward_model.py"), filepath.Join(dir, rundir.ModelFolder), ids)
 	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
 	var got struct {

@@ -16,6 +16,7 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/policy"
 	"grpo/pkg/reward"
 	"grpo/pkg/rundir"
 )
@@ -176,8 +177,8 @@ func (t *trainer) tryRewards() error {
 	if len(t.cfg.Reward.Custom) == 0 {
 		return nil
 	}
-	in := inputOf(t.cfg, t.data.problems.Train[0], t.data.problems.Train[0].Answer, true)
-	_, _, err := t.rewards.compute(t.pool, []gsm8k.RewardInput{in}, 1, 0)
+	in := inputOf(t.model, t.cfg, t.data.problems.Train[0], t.data.problems.Train[0].Answer, true)
+	_, _, err := t.rewards.compute(t.Pool, []gsm8k.RewardInput{in}, 1, 0)
 	if errors.Is(err, context.Canceled) {
 		return ErrNothingSaved
 	}
@@ -185,9 +186,9 @@ func (t *trainer) tryRewards() error {
 }
 
 // inputOf is the input of reward functions for a text that was not sampled.
-func inputOf(cfg config.Config, p gsm8k.Problem, text string, ended bool) gsm8k.RewardInput {
-	ids := tokenizerOf(cfg.Model).Encode(text)
-	if end := specialOf(cfg.Data, cfg.Model).Answer; ended && end != nil {
+func inputOf(m *policy.Model, cfg config.Config, p gsm8k.Problem, text string, ended bool) gsm8k.RewardInput {
+	ids := m.Tokenizer.Encode(text)
+	if end := m.Special(cfg.Data).Answer; ended && end != nil {
 		ids = append(ids, end.ID)
 	}
 	v := gsm8k.Grade(text, ended, p.Gold)
@@ -224,7 +225,7 @@ func rewardFiles(r config.Reward) (map[string]string, error) {
 	for _, c := range r.Custom {
 		files, err := reward.HashFiles(c.Command)
 		if c.Model != "" {
-			files, err = hashRewardModel(c.Model)
+			files, err = policy.HashRewardModel(c.Model)
 		}
 		if err != nil {
 			return nil, config.Invalid(err)

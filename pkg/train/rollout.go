@@ -168,13 +168,13 @@ func (t *trainer) reward(r *rollout, step, round int) (err error) {
 	t.opts.Progress.Do("computing rewards")
 	inputs := make([]gsm8k.RewardInput, len(r.completions))
 	r.texts, r.verdicts = make([]string, len(inputs)), make([]gsm8k.Verdict, len(inputs))
-	forEach(t.pool, len(inputs), func(i int) {
+	forEach(t.Pool, len(inputs), func(i int) {
 		prompt, sample := i/r.groupSize, i%r.groupSize
 		noise := gsm8k.RewardNoise(t.cfg.Seed, step, round*roundStride+prompt, sample)
-		inputs[i] = rewardInput(t.policy, t.cfg, r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
+		inputs[i] = rewardInput(t.Policy, t.cfg, r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
 		r.texts[i] = inputs[i].Completion
 	})
-	if r.byFunction, r.columns, err = t.rewards.compute(t.pool, inputs, r.groupSize, step); err != nil {
+	if r.byFunction, r.columns, err = t.rewards.compute(t.Pool, inputs, r.groupSize, step); err != nil {
 		return err
 	}
 	if r.rewards, err = rl.CombineRewards(r.byFunction, t.cfg.Reward.RewardWeights); err != nil {
@@ -196,9 +196,9 @@ func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	inputs := make([]gsm8k.RewardInput, len(out))
 	for i, x := range out {
 		noise := gsm8k.RewardNoise(t.cfg.Seed, step, i, r.groupSize) // a sample number after the group's
-		inputs[i] = rewardInput(t.policy, t.cfg, x, r.problems[i], new(gsm8k.Verdict), noise)
+		inputs[i] = rewardInput(t.Policy, t.cfg, x, r.problems[i], new(gsm8k.Verdict), noise)
 	}
-	byFunction, _, err := t.rewards.compute(t.pool, inputs, 1, step) // (F,N/G)
+	byFunction, _, err := t.rewards.compute(t.Pool, inputs, 1, step) // (F,N/G)
 	if err != nil {
 		return err
 	}
@@ -238,21 +238,21 @@ func (t *trainer) resample(step int) error {
 
 // renewOld makes the old policy a copy of the policy.
 func (t *trainer) renewOld() error {
-	if t.old.policy != nil && t.old.policy.Params().Match(t.params) == nil {
-		if err := t.old.policy.Params().Set(t.params); err != nil {
+	if t.old.policy != nil && t.old.policy.Params().Match(t.Params) == nil {
+		if err := t.old.policy.Params().Set(t.Params); err != nil {
 			return err
 		}
 		t.old.sampler.Refresh()
 		return nil
 	}
 	// There is none, or it is the base without adapters: see [model.Policy.Copy].
-	if err := t.params.Pull(); err != nil {
+	if err := t.Params.Pull(); err != nil {
 		return err
 	}
 	if t.old.sampler != nil {
 		t.old.sampler.Close()
 	}
-	t.old.policy = t.policy.Copy()
+	t.old.policy = t.Policy.Copy()
 	t.old.sampler = t.old.policy.NewSampler()
 	return nil
 }
@@ -268,15 +268,15 @@ func (t *trainer) hasOld(step int) bool {
 // without adapters are zeros.
 func (t *trainer) oldParams() *model.Params {
 	p := t.old.policy.Params()
-	if t.params.Match(p) != nil {
-		return t.params.Zeros()
+	if t.Params.Match(p) != nil {
+		return t.Params.Zeros()
 	}
 	return p
 }
 
 // adoptOld takes the old policy from a checkpoint. It overwrites the policy's parameters.
 func (t *trainer) adoptOld(p *model.Params) error {
-	if err := t.params.Set(p); err != nil {
+	if err := t.Params.Set(p); err != nil {
 		return err
 	}
 	return t.renewOld()

@@ -17,7 +17,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/model"
-	"grpo/pkg/model/hf"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -67,8 +67,9 @@ type trainer struct {
 	data    trainData
 	rewards rewards
 
-	network
-	folder  hf.Folder // of the best weights, without these; nil for a TinyLM
+	model *policy.Model
+	policy.Network
+	folder  *policy.Folder // of the best weights; nil for a TinyLM
 	sampler model.Sampler
 	old     oldPolicy // samples the rollouts, unless that is the policy itself
 	scorers scorers
@@ -76,7 +77,9 @@ type trainer struct {
 	opt     *model.AdamW
 	critic  model.Critic // only with PPO
 	updater updater
-	// skipsFlat: updates leave out completions of advantage 0 (see [skipsFlat]).
+	// skipsFlat: updates leave out completions of advantage 0: those of a decoder always do where that is exact,
+	// unless an earlier policy samples: its completions say nothing about the current policy's entropy and ratio.
+	// TinyLM computes them unless told otherwise, because the sums over fewer tokens have other last bits.
 	skipsFlat   bool
 	microTokens int // the bound of [trainer.parts]; 0 = none
 
@@ -175,19 +178,22 @@ func (t *trainer) prepare() error {
 		return config.Invalid(fmt.Errorf("load problems: %d to train on, %d to validate on: a run needs both",
 			len(p.Train), len(p.Val)))
 	}
-	if t.data.template, err = templateOf(t.cfg.Data, t.cfg.Model); err != nil {
+	if t.model, err = policy.Of(t.cfg); err != nil {
+		return err
+	}
+	if t.data.template, err = t.model.Template(t.cfg.Data); err != nil {
 		return err
 	}
 	if err := t.checkSplits(); err != nil {
 		return err
 	}
-	if err := checkEnd(t.cfg.Model); err != nil {
+	if err := t.model.CheckEnd(); err != nil {
 		return err
 	}
-	if err := checkContext(t.cfg, t.data.template, t.data.problems); err != nil {
+	if err := checkContext(t.model, t.cfg, t.data.template, t.data.problems); err != nil {
 		return err
 	}
-	if err := t.data.readPairs(t.cfg); err != nil {
+	if err := t.data.readPairs(t.model, t.cfg); err != nil {
 		return err
 	}
 	if err := t.checkRoom(); err != nil {
@@ -198,7 +204,7 @@ func (t *trainer) prepare() error {
 	}
 	t.opts.Progress.Do("computing the checksum of the weights")
 	t.inputs.Problems = hashProblems(t.data.problems, t.data.template)
-	t.inputs.Init, t.inputs.Network = initHash(t.policy), networkHash(t.policy)
+	t.inputs.Init, t.inputs.Network = policy.InitHash(t.Policy), policy.NetworkHash(t.Policy)
 	if len(t.cfg.Reward.Custom) > 0 {
 		t.inputs.Fields = hashFields(t.data.problems.Train)
 	}
@@ -224,36 +230,46 @@ func (t *trainer) build() error {
 	if t.rewards, err = openRewards(t.ctx, t.cfg, t.data.template, t.opts.Threads, note); err != nil {
 		return err
 	}
-	t.opts.Progress.Do(opening(t.cfg.Model))
-	if t.network, err = openNetwork(t.cfg.Model, t.cfg.Train.LoRA, t.cfg.Seed, t.opts.Threads, stepWork(t.cfg)); err != nil {
+	if t.Network, err = t.model.Open(t.cfg.Seed, t.opts.Threads, t.stepWork(), t.opts.Progress); err != nil {
 		return err
 	}
-	if t.folder, err = folderOf(t.cfg.Model, t.cfg.Train.LoRA, false); err != nil {
+	if t.folder, err = t.model.Folder(false); err != nil {
 		return err
 	}
 	t.disk.background = t.folder != nil
 	c := t.cfg.Train
 	coefficients := adamW(c.AdamBetas, c.AdamEps, c.WeightDecay)
-	t.opt = model.NewAdamW(t.params, coefficients)
-	t.opt.Pool = t.pool
-	if t.learner, err = t.policy.NewLearner(t.temperature(), c.GradientCheckpointing); err != nil {
-		return learnerError(err)
+	t.opt = model.NewAdamW(t.Params, coefficients)
+	t.opt.Pool = t.Pool
+	if t.learner, err = t.Policy.NewLearner(t.temperature(), c.GradientCheckpointing); err != nil {
+		return policy.LearnerError(err)
 	}
 	a := t.cfg.Algorithm
-	t.skipsFlat, t.microTokens = skipsFlat(t.cfg), microBatchTokens(t.cfg.Train.MicroBatchTokens, t.cfg.Model)
+	t.skipsFlat = a.SkipFlatGroups || a.SkippingIsExact() && t.model.IsDecoder() && !t.cfg.Rollout.Stale()
+	t.microTokens = t.model.MicroBatchTokens(t.cfg.Train.MicroBatchTokens)
 	t.state.EntropyCoef, t.state.EntropyApply = a.EntropyCoef, a.EntropyCoef
 	if a.Type == "ppo" {
-		if t.critic, err = t.policy.NewCritic(coefficients, c.GradientCheckpointing); err != nil {
+		if t.critic, err = t.Policy.NewCritic(coefficients, c.GradientCheckpointing); err != nil {
 			return err
 		}
 	}
-	t.data.encode(t.policy, t.cfg.Seed)
+	t.data.encode(t.Policy, t.cfg.Seed)
 	if t.cfg.Rollout.Stale() {
 		if err := t.renewOld(); err != nil {
 			return err
 		}
 	}
 	return t.openScorers()
+}
+
+// stepWork estimates the operations per step before the policy is made. Lengths are unknown: it uses half the limit
+// for prompts and for completions.
+func (t *trainer) stepWork() float64 {
+	c := t.cfg.Rollout
+	tokens, rows := c.SamplingMaxTokens/2+1, c.RolloutBatchSize
+	inputs := rows*tokens + rows/max(1, c.GroupSize)*tokens
+	forward := t.model.Size.Forward(inputs, rows*tokens)
+	return forward.Nominal + float64(t.cfg.Train.EpochsPerRolloutBatch)*forward.Update().Nominal
 }
 
 func adamW(betas [2]float64, eps, weightDecay float64) model.AdamWOptions {
@@ -273,7 +289,7 @@ func (t *trainer) close() {
 			s.Close()
 		}
 	}
-	t.network.close()
+	t.Network.Close()
 	t.logs.close()
 	t.rewards.close()
 	t.events.close()
@@ -282,7 +298,7 @@ func (t *trainer) close() {
 // finish evaluates the test split, once, and then writes the result.
 func (t *trainer) finish() (*rundir.Result, error) {
 	s := &t.state
-	if err := t.params.Pull(); err != nil {
+	if err := t.Params.Pull(); err != nil {
 		return nil, err
 	}
 	if len(t.data.problems.Test) > 0 && s.Test == nil {
@@ -298,10 +314,10 @@ func (t *trainer) finish() (*rundir.Result, error) {
 	res := &rundir.Result{
 		Status: rundir.StateDone, DivergedAt: s.DivergedAt, DivergedReason: s.DivergedReason,
 		Name: t.cfg.Name, Seed: t.cfg.Seed, LearningRate: t.cfg.Train.LearningRate,
-		Steps: s.Step, Updates: t.opt.T, Parameters: t.params.Count(),
+		Steps: s.Step, Updates: t.opt.T, Parameters: t.Params.Count(),
 		Initial: s.Initial, Final: s.Final, BestStep: s.Best.Step, Best: s.Best, Unseen: s.Unseen, Test: s.Test,
 		Sets:          s.Sets,
-		WeightsSHA256: t.params.Hash(),
+		WeightsSHA256: t.Params.Hash(),
 		WallS:         t.clock.seconds() + s.Elapsed,
 		Checks:        s.Checks,
 	}

@@ -13,6 +13,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -55,6 +56,16 @@ func mustLoad(t testing.TB, o config.LoadOptions) config.Config {
 		t.Fatal(err)
 	}
 	return r.Config
+}
+
+// modelOf is the model of a configuration.
+func modelOf(t testing.TB, c config.Model, lora config.LoRA) *policy.Model {
+	t.Helper()
+	m, err := policy.Resolve(c, lora)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func mustRun(t testing.TB, cfg config.Config, dir string, threads int) *rundir.Run {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 )
 
@@ -195,34 +196,34 @@ func (t *trainer) openScorers() error {
 	a, temperature := t.cfg.Algorithm, t.temperature()
 	var err error
 	if a.Beta != 0 || t.isDPO() && !a.FromFile() {
-		t.scorers.referencePolicy = t.policy.Copy()
+		t.scorers.referencePolicy = t.Policy.Copy()
 		if t.scorers.reference, err = t.scorers.referencePolicy.NewScorer(temperature); err != nil {
 			return err
 		}
 	}
 	if a.Teacher != "" {
 		t.opts.Progress.Do("opening the teacher " + a.Teacher)
-		teacher, err := newTeacher(a.Teacher, t.policy, t.device.on)
+		teacher, err := policy.OpenTeacher(a.Teacher, t.Policy, t.Device.On)
 		if err != nil {
 			return err
 		}
-		t.inputs.Teacher, t.inputs.TeacherNetwork = initHash(teacher), networkHash(teacher)
+		t.inputs.Teacher, t.inputs.TeacherNetwork = policy.InitHash(teacher), policy.NetworkHash(teacher)
 		if t.scorers.teacher, err = teacher.NewScorer(temperature); err != nil {
 			return err
 		}
 	}
 	if a.TopEntropyQuantile < 1 || t.isDPO() && (a.DPO.Preference().NeedsBatch() || a.DPO.EvalPairsFile != "") {
-		if t.scorers.policy, err = t.policy.NewScorer(temperature); err != nil {
+		if t.scorers.policy, err = t.Policy.NewScorer(temperature); err != nil {
 			return err
 		}
 	}
-	if t.device.gpu != nil && isDecoder(t.cfg.Model) && t.severalUpdates() && !t.isDPO() {
-		if t.scorers.old, err = t.policy.NewScorer(temperature); err != nil {
+	if t.Device.GPU != nil && t.model.IsDecoder() && t.severalUpdates() && !t.isDPO() {
+		if t.scorers.old, err = t.Policy.NewScorer(temperature); err != nil {
 			return err
 		}
 	}
 	if t.isDPO() && a.DPO.UseWeighting {
-		if t.scorers.half, err = t.policy.NewScorer(temperature / 2); err != nil {
+		if t.scorers.half, err = t.Policy.NewScorer(temperature / 2); err != nil {
 			return err
 		}
 	}
@@ -302,5 +303,5 @@ func (t *trainer) syncReference(step int) error {
 	if t.scorers.referencePolicy == nil || a.RefModelSyncSteps == 0 || step%a.RefModelSyncSteps != 0 {
 		return nil
 	}
-	return model.MixInto(t.scorers.referencePolicy.Params(), t.params, a.RefModelMixupAlpha)
+	return model.MixInto(t.scorers.referencePolicy.Params(), t.Params, a.RefModelMixupAlpha)
 }

@@ -10,15 +10,12 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
-// Files of a supervised run's folder, in addition to config.yaml.
-const (
-	SFTModelFile  = "model.safetensors"
-	SFTRecordFile = "record.json"
-	SFTLogFile    = "sft.jsonl"
-)
+// SFTLogFile is the log in a supervised run's folder.
+const SFTLogFile = "sft.jsonl"
 
 // SFTRecord describes the result of a recipe of supervised stages. It has no times, so the same
 // recipe gives the same record.
@@ -94,7 +91,8 @@ type sft struct {
 	template gsm8k.Template
 	end      int               // the token after an answer
 	files    map[string]string // the SHA-256 of the files that the run reads, by path
-	network
+	model    *policy.Model
+	policy.Network
 	learner model.Learner
 	hold    *rundir.Hold
 	log     *rundir.Log
@@ -122,10 +120,13 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 			len(s.problems.SFT), len(s.problems.Val))
 	}
 	s.val = s.problems.Val[:min(len(s.problems.Val), cfg.EvalSize)]
-	if s.template, err = templateOf(cfg.Data, cfg.Model); err != nil {
+	if s.model, err = policy.Resolve(cfg.Model, cfg.LoRA); err != nil {
 		return nil, err
 	}
-	if s.end, err = specialOf(cfg.Data, cfg.Model).AnswerEnd(); err != nil {
+	if s.template, err = s.model.Template(cfg.Data); err != nil {
+		return nil, err
+	}
+	if s.end, err = s.model.Special(cfg.Data).AnswerEnd(); err != nil {
 		return nil, config.Invalid(fmt.Errorf("encode the answers for %s (model.init): %w", cfg.Model.Init, err))
 	}
 	if err := s.checkContext(); err != nil {
@@ -134,13 +135,12 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	if err := opts.Memory.pass(s.memory()); err != nil {
 		return nil, err
 	}
-	opts.Progress.Do(opening(cfg.Model))
-	s.network, err = openNetwork(cfg.Model, cfg.LoRA, cfg.Seed, opts.Threads, sftWork(cfg))
-	defer s.network.close()
+	s.Network, err = s.model.Open(cfg.Seed, opts.Threads, s.work(), opts.Progress)
+	defer s.Network.Close()
 	if err != nil {
 		return nil, err
 	}
-	if s.learner, err = s.policy.NewLearner(1, false); err != nil {
+	if s.learner, err = s.Policy.NewLearner(1, false); err != nil {
 		return nil, err
 	}
 	defer s.learner.Close()
@@ -149,6 +149,15 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	}
 	defer s.hold.Release()
 	return s.run(ctx)
+}
+
+// work estimates the operations per step before the policy is made.
+func (s *sft) work() (most float64) {
+	for _, st := range s.cfg.Stages {
+		tokens := st.BatchSize * config.Default().Rollout.SamplingMaxTokens
+		most = max(most, s.model.Size.Forward(tokens, tokens).Update().Nominal)
+	}
+	return most
 }
 
 func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
@@ -160,12 +169,12 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 			err = cerr
 		}
 	}()
-	for _, note := range s.device.notes {
+	for _, note := range s.Device.Notes {
 		s.opts.Observer.Note(note)
 	}
 	rec = &SFTRecord{
-		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: kernelOf(s.cfg.Model), Device: s.device.String(),
-		Parameters: s.params.Count(), Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
+		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: s.model.Kernel(), Device: s.Device.String(),
+		Parameters: s.Params.Count(), Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
 		InputFiles: s.files,
 	}
 	if s.cfg.Model.Init != "random" {
@@ -183,11 +192,11 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 		rec.Stages = append(rec.Stages, *st)
 	}
 	s.opts.Progress.Do("writing the weights")
-	if err := s.params.Pull(); err != nil {
+	if err := s.Params.Pull(); err != nil {
 		return nil, err
 	}
-	rec.Weights = s.params.Hash()
-	c := model.Checkpoint{Params: s.params, Metadata: map[string]string{configKey: rec.ConfigHash}}
+	rec.Weights = s.Params.Hash()
+	c := model.Checkpoint{Params: s.Params, Metadata: map[string]string{configKey: rec.ConfigHash}}
 	data, err := c.Encode()
 	if err != nil {
 		return nil, err
@@ -195,10 +204,10 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 	if err := s.hold.Check(); err != nil {
 		return nil, err
 	}
-	if err := rundir.WriteFileAtomic(s.path(SFTModelFile), data); err != nil {
+	if err := rundir.WriteFileAtomic(s.path(rundir.ModelFile), data); err != nil {
 		return nil, err
 	}
-	return rec, rundir.WriteJSON(s.path(SFTRecordFile), rec)
+	return rec, rundir.WriteJSON(s.path(rundir.RecordFile), rec)
 }
 
 // sameRequest returns an error if the folder has a supervised run of another configuration.
@@ -213,18 +222,18 @@ func (s *sft) finished() (*SFTRecord, error) {
 	}
 	return readRecord(s.opts.Dir, s.opts.Observer, func(rec *SFTRecord) error {
 		if rec.ConfigHash != config.Hash(s.cfg) {
-			return fmt.Errorf("%s is the record of another configuration", s.path(SFTRecordFile))
+			return fmt.Errorf("%s is the record of another configuration", s.path(rundir.RecordFile))
 		}
 		if err := sameRecorded(rec.InputFiles, s.paths(), s.opts.Observer); err != nil {
 			return err
 		}
-		return hasWeights(s.path(SFTModelFile), rec.Weights)
+		return hasWeights(s.path(rundir.ModelFile), rec.Weights)
 	})
 }
 
 // paths are the files that the run reads.
 func (s *sft) paths() []string {
-	return append(dataPaths(s.cfg.Data), modelPaths(s.cfg.Model.Init, s.cfg.Model.AdapterBase)...)
+	return append(dataPaths(s.cfg.Data), policy.Files(s.cfg.Model.Init, s.cfg.Model.AdapterBase)...)
 }
 
 func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }
@@ -232,8 +241,8 @@ func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
 	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Progress: s.opts.Progress, Sampling: model.Sampling{
 		Temperature: 1, TopP: 1, MaxTokens: s.cfg.EvalTokens}}
-	sampler := s.policy.NewSampler()
+	sampler := s.Policy.NewSampler()
 	defer sampler.Close()
-	out, _, err := Evaluate(s.policy, sampler, e, split, problems, step)
+	out, _, err := Evaluate(s.Policy, sampler, e, split, problems, step)
 	return out, err
 }

@@ -9,6 +9,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 )
 
 // corpus returns the examples of a stage, drawn from problems.
@@ -63,7 +64,7 @@ type sftRow struct {
 // on, or without one from the second token on, as in every language model. A completion that ended
 // gets the token end.
 func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, end int, promptWeight float64) sftRow {
-	ids := encodePrompts(tok, t, []gsm8k.Problem{{Question: e.Question}})[0]
+	ids := policy.EncodePrompts(tok, t, []gsm8k.Problem{{Question: e.Question}})[0]
 	first := len(ids)
 	if promptWeight > 0 {
 		first = max(1, len(tok.Start()))
@@ -82,7 +83,7 @@ func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, end int, p
 // checkContext returns an error if an example to train on, or one of the validation loss, is longer
 // than the model's context.
 func (s *sft) checkContext() error {
-	limit, tok := contextOf(s.cfg.Model), tokenizerOf(s.cfg.Model)
+	limit, tok := s.model.Context, s.model.Tokenizer
 	for i := range s.cfg.Stages {
 		if limit == 0 {
 			break

@@ -14,7 +14,7 @@ func (s *sft) packs(i int, kind string, corpus []gsm8k.Example, rec *StageRecord
 	c := s.cfg.Stages[i]
 	var rows []sftRow
 	for _, e := range corpus {
-		row := tokenize(s.policy, s.template, e, s.end, c.PromptLossWeight)
+		row := tokenize(s.Policy, s.template, e, s.end, c.PromptLossWeight)
 		if c.MaxLength > 0 && row.length() > c.MaxLength {
 			var left bool
 			if row, left = row.cut(c.MaxLength); !left {

@@ -14,6 +14,7 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 )
 
@@ -124,7 +125,7 @@ func TestSFTValidationExamples(t *testing.T) {
 	long(t)
 	cfg := config.Resolve(decoderSFT(t, "stages.0.early_stopping_patience=1"))
 	problems, template := problemsOf(t, cfg)
-	s := &sft{cfg: cfg, problems: problems, template: template, val: problems.Val}
+	s := &sft{cfg: cfg, model: modelOf(t, cfg.Model, cfg.LoRA), problems: problems, template: template, val: problems.Val}
 	for name, examples := range map[string]func() ([]gsm8k.Example, error){
 		"training":   func() ([]gsm8k.Example, error) { return s.corpus(0, problems.SFT) },
 		"validation": func() ([]gsm8k.Example, error) { return s.validationCorpus(0) },
@@ -155,7 +156,7 @@ func problemsOf(t *testing.T, c config.SFT) (*Problems, gsm8k.Template) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template, err := templateOf(c.Data, c.Model)
+	template, err := modelOf(t, c.Model, c.LoRA).Template(c.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func TestSFTMaxLength(t *testing.T) {
 		return &rec.Stages[0]
 	}
 	problems, template := problemsOf(t, prompts)
-	for _, n := range promptLengths(tokenizerOf(prompts.Model), template, problems.SFT[:12]) {
+	for _, n := range policy.PromptLengths(modelOf(t, prompts.Model, prompts.LoRA).Tokenizer, template, problems.SFT[:12]) {
 		longest = max(longest, n)
 	}
 	cfg := decoderSFT(t, "stages.0.steps=1")

@@ -46,9 +46,9 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	st := &sftStage{
 		sft: s, c: c, packs: packs, stop: stop, rec: rec,
 		order: order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(packs)},
-		opt:   model.NewAdamW(s.params, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay)),
+		opt:   model.NewAdamW(s.Params, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay)),
 	}
-	st.opt.Pool = s.pool
+	st.opt.Pool = s.Pool
 	if err := st.loop(ctx); err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (st *sftStage) step(step int) (SFTStep, error) {
 	if line.Loss, err = st.learner.Accumulate(batch, supervised(rl.SupervisedLoss(c.LossType), weights)); err != nil {
 		return line, err
 	}
-	if line.GradNorm, err = st.opt.Step(st.params, st.learner.Grads(), line.LearningRate, c.MaxGradNorm); err != nil {
+	if line.GradNorm, err = st.opt.Step(st.Params, st.learner.Grads(), line.LearningRate, c.MaxGradNorm); err != nil {
 		return line, err
 	}
 	if notFinite(line.Loss) || notFinite(line.GradNorm) {

@@ -37,7 +37,7 @@ func (s *sft) newStopper(i int) (*stopper, error) {
 	if err != nil {
 		return nil, err
 	}
-	scorer, err := s.policy.NewScorer(1)
+	scorer, err := s.Policy.NewScorer(1)
 	return &stopper{s: s, c: c, scorer: scorer, rows: slices.Concat(packs...)}, err
 }
 
@@ -60,9 +60,9 @@ func (p *stopper) evaluate(e rundir.Eval) (loss float64, over bool, err error) {
 	if p.weights == nil || loss < p.loss {
 		p.loss, p.best = loss, e
 		if p.weights == nil {
-			p.weights = p.s.params.Zeros()
+			p.weights = p.s.Params.Zeros()
 		}
-		if err := p.weights.Set(p.s.params); err != nil {
+		if err := p.weights.Set(p.s.Params); err != nil {
 			return 0, false, err
 		}
 	}
@@ -98,5 +98,5 @@ func (p *stopper) validationLoss() (float64, error) {
 func (p *stopper) restore(rec *StageRecord) error {
 	loss := p.loss
 	rec.BestStep, rec.ValidationLoss, rec.Validation = p.best.Step, &loss, p.best
-	return p.s.params.Set(p.weights)
+	return p.s.Params.Set(p.weights)
 }

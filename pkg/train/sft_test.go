@@ -13,6 +13,7 @@ import (
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
@@ -96,7 +97,7 @@ stages: [{name: answers, corpus: answers, examples: 12, steps: 12, batch_size: 4
 eval_size: 4
 eval_tokens: 4
 `)
-	r, err := config.LoadSFT(config.LoadOptions{Path: recipe, Checkpoint: FindCheckpoint, Set: set})
+	r, err := config.LoadSFT(config.LoadOptions{Path: recipe, Checkpoint: policy.FindCheckpoint, Set: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +130,8 @@ func TestSFTOfADecoder(t *testing.T) {
 		if weight != "0" {
 			continue
 		}
-		found, err := FindCheckpoint(dir, "")
-		if err != nil || found.File != filepath.Join(dir, SFTModelFile) || found.HiddenSize != 16 {
+		found, err := policy.FindCheckpoint(dir, "")
+		if err != nil || found.File != filepath.Join(dir, rundir.ModelFile) || found.HiddenSize != 16 {
 			t.Fatalf("the folder is %+v, %v", found, err)
 		}
 		run := tinyDecoder(t, "model.init="+dir, "teacher="+dir, "n_grpo_steps=1", "eval.every_n_steps=1")
@@ -142,19 +143,19 @@ func TestSFTOfADecoder(t *testing.T) {
 		if _, err := RunSFT(context.Background(), next, SFTOptions{Dir: end, Threads: 1, Observer: &sftLosses{}}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := sourceOf(filepath.Join(end, SFTModelFile), ""); err != nil || got.base != cfg.Model.Init {
-			t.Errorf("after two trainings the network is that of %+v, want %q (%v)", got, cfg.Model.Init, err)
+		if got := modelOf(t, config.Model{Init: filepath.Join(end, rundir.ModelFile)}, config.LoRA{}).Base(); got != cfg.Model.Init {
+			t.Errorf("after two trainings the network is that of %q, want %q", got, cfg.Model.Init)
 		}
 	}
 }
 
 // A folder that names itself is no checkpoint.
 func TestDecoderOfItself(t *testing.T) {
-	file := filepath.Join(t.TempDir(), SFTModelFile)
+	file := filepath.Join(t.TempDir(), rundir.ModelFile)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(file), rundir.ConfigFile), []byte("model: {init: "+file+"}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := sourceOf(file, ""); got != nil || err == nil {
+	if got, err := policy.Resolve(config.Model{Init: file}, config.LoRA{}); got != nil || err == nil {
 		t.Errorf("it is the decoder %+v", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -61,23 +62,27 @@ func ShowPrompts(cfg config.Config, split string, n int) (*Prompts, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := templateOf(cfg.Data, cfg.Model)
+	m, err := policy.Of(cfg)
 	if err != nil {
 		return nil, err
 	}
-	tok := tokenizerOf(cfg.Model)
-	out := &Prompts{Template: t.Name, FewShot: t.FewShot, Split: split, Context: contextOf(cfg.Model),
-		Special: specialOf(cfg.Data, cfg.Model)}
+	t, err := m.Template(cfg.Data)
+	if err != nil {
+		return nil, err
+	}
+	tok := m.Tokenizer
+	out := &Prompts{Template: t.Name, FewShot: t.FewShot, Split: split, Context: m.Context,
+		Special: m.Special(cfg.Data)}
 	chosen = chosen[:min(n, len(chosen))]
-	for i, ids := range encodePrompts(tok, t, chosen) {
+	for i, ids := range policy.EncodePrompts(tok, t, chosen) {
 		out.Shown = append(out.Shown, shownPrompt(tok, t, chosen[i], ids))
 	}
 	for _, s := range promptSplits(cfg, problems) {
 		if len(s.Problems) > 0 {
-			out.Lengths = append(out.Lengths, s.lengths(promptLengths(tok, t, s.Problems), out.Context))
+			out.Lengths = append(out.Lengths, s.lengths(policy.PromptLengths(tok, t, s.Problems), out.Context))
 		}
 	}
-	if err := checkContext(cfg, t, problems); err != nil {
+	if err := checkContext(m, cfg, t, problems); err != nil {
 		out.Problem = err.Error()
 	}
 	return out, nil
@@ -130,30 +135,22 @@ func (s promptSplit) lengths(lengths []int, context int) SplitLength {
 	return out
 }
 
-// contextOf is the number of tokens that a configuration's model can read; 0 without a limit.
-func contextOf(c config.Model) int {
-	if d := checkpointOf(c); d != nil {
-		return d.Size.Context
-	}
-	return 0
-}
-
 // checkContext returns an error if a prompt with its completion is longer than the model's context.
-func checkContext(c config.Config, t gsm8k.Template, p *Problems) error {
+func checkContext(m *policy.Model, c config.Config, t gsm8k.Template, p *Problems) error {
 	for _, s := range promptSplits(c, p) {
-		if err := s.fits(c, t); err != nil {
+		if err := s.fits(m, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s promptSplit) fits(c config.Config, t gsm8k.Template) error {
-	context := contextOf(c.Model)
+func (s promptSplit) fits(m *policy.Model, t gsm8k.Template) error {
+	context := m.Context
 	if context == 0 || len(s.Problems) == 0 {
 		return nil
 	}
-	lengths := promptLengths(tokenizerOf(c.Model), t, s.Problems)
+	lengths := policy.PromptLengths(m.Tokenizer, t, s.Problems)
 	longest := slices.Max(lengths)
 	if longest+s.most <= context {
 		return nil

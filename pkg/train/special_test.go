@@ -35,16 +35,17 @@ func TestAnswerEnds(t *testing.T) {
 		"tokenizer_config.json": `{"eos_token": "<|end|>", "chat_template": "{% for m in messages %}{{ m.role }}: {{ m.content }}<|start|>` +
 			`{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"}`,
 	})
+	of := modelOf(t, m, config.LoRA{})
 	for template, want := range map[string]int{"chat": start, "plain": end} {
-		if got, err := specialOf(config.Data{PromptTemplate: template}, m).AnswerEnd(); err != nil || got != want {
+		if got, err := of.Special(config.Data{PromptTemplate: template}).AnswerEnd(); err != nil || got != want {
 			t.Errorf("%s: an answer ends in %d (%v), want %d", template, got, err, want)
 		}
-		in := inputOf(config.Config{Model: m, Data: config.Data{PromptTemplate: template}}, gsm8k.Problem{}, "2", true)
+		in := inputOf(of, config.Config{Model: m, Data: config.Data{PromptTemplate: template}}, gsm8k.Problem{}, "2", true)
 		if got := in.TokenIDs[len(in.TokenIDs)-1]; got != want {
 			t.Errorf("%s: a reward function gets an answer that ends in %d, want %d", template, got, want)
 		}
 	}
-	e, err := newPairEncoder(m)
+	e, err := of.PairEncoder()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,9 +61,9 @@ func TestAnswerEnds(t *testing.T) {
 		{preference.Pair{Prompt: text("user: q<|start|>assistant: "), Chosen: text("a"), Rejected: text("b")}, start},
 		{preference.Pair{Prompt: text("q"), Chosen: text("a"), Rejected: text("b")}, end},
 	} {
-		got, err := e.encode(p.pair)
-		if err != nil || got.chosen[len(got.chosen)-1] != p.want {
-			t.Errorf("%v is %v (%v), want the end %d", p.pair, got.chosen, err, p.want)
+		got, err := e.Encode(p.pair)
+		if err != nil || got.Chosen[len(got.Chosen)-1] != p.want {
+			t.Errorf("%v is %v (%v), want the end %d", p.pair, got.Chosen, err, p.want)
 		}
 	}
 }
@@ -92,9 +93,10 @@ func TestNoEnd(t *testing.T) {
 		refused(t, "sft", err, tt.sft)
 		m := config.Default().Model
 		m.Init = tt.init
-		_, _, err = readPairs(pairs, "--pairs", m, true)
+		of := modelOf(t, m, config.LoRA{})
+		_, _, err = of.ReadPairs(pairs, "--pairs", true)
 		refused(t, "pairs", err, tt.pairs)
-		refused(t, "train and eval", checkEnd(m), tt.rollout)
+		refused(t, "train and eval", of.CheckEnd(), tt.rollout)
 		if _, err := os.Stat(dir); err == nil {
 			t.Error("a folder was made")
 		}

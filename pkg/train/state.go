@@ -13,6 +13,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -115,7 +116,11 @@ func (in inputs) differ(now inputs) []string {
 // problems and the initial weights that meta names: a configuration's hash does not cover the contents
 // of the files that it names. The teacher is not compared, because meta does not name its weights.
 func SameInputs(c config.Config, meta *rundir.Meta) error {
-	if k := kernelOf(c.Model); !kernel.SameBits(meta.Kernel, k) {
+	m, err := policy.Of(c)
+	if err != nil {
+		return err
+	}
+	if k := m.Kernel(); !kernel.SameBits(meta.Kernel, k) {
 		return fmt.Errorf("it was made with kernel %s, this is %s", meta.Kernel, k)
 	}
 	changed, err := changedInputs(c, meta)

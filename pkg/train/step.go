@@ -26,10 +26,10 @@ func (t *trainer) loop() (*rundir.Result, error) {
 	steps := t.cfg.Train.NGRPOSteps
 	t.opts.Observer.Begin(t.state.Step, steps)
 	t.savedAt = t.clock.start
-	for _, n := range append(t.notes, t.device.notes...) {
+	for _, n := range append(t.notes, t.Device.Notes...) {
 		t.opts.Observer.Note(n)
 	}
-	t.sampler = t.policy.NewSampler()
+	t.sampler = t.Policy.NewSampler()
 	if t.state.Initial.Split == "" { // not evaluated yet
 		if t.ctx.Err() != nil {
 			return nil, ErrNothingSaved

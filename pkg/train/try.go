@@ -18,6 +18,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 )
 
@@ -54,7 +55,11 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, stdin io.Re
 	if err != nil {
 		return nil, err
 	}
-	template, err := templateOf(cfg.Data, cfg.Model)
+	m, err := policy.Of(cfg)
+	if err != nil {
+		return nil, err
+	}
+	template, err := m.Template(cfg.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +67,9 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, stdin io.Re
 	var inputs []gsm8k.RewardInput
 	var steps []int
 	if file == "" {
-		for _, m := range madeFrom(problems.Train, cmp.Or(n, 2)) {
-			inputs = append(inputs, inputOf(cfg, m.problem, m.text, m.ended))
-			out.Completions = append(out.Completions, TriedCompletion{Kind: m.kind})
+		for _, x := range madeFrom(problems.Train, cmp.Or(n, 2)) {
+			inputs = append(inputs, inputOf(m, cfg, x.problem, x.text, x.ended))
+			out.Completions = append(out.Completions, TriedCompletion{Kind: x.kind})
 		}
 		steps = make([]int, len(inputs))
 	} else {
@@ -76,7 +81,7 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, stdin io.Re
 			samples = samples[:min(n, len(samples))]
 		}
 		for _, s := range samples {
-			inputs = append(inputs, inputOf(cfg, s.problemIn(problems, template), *s.Completion, s.Ended == nil || *s.Ended))
+			inputs = append(inputs, inputOf(m, cfg, s.problemIn(problems, template), *s.Completion, s.Ended == nil || *s.Ended))
 			steps = append(steps, s.Step)
 		}
 		out.Completions = make([]TriedCompletion, len(inputs))

@@ -87,7 +87,7 @@ func (t *trainer) update(r *rollout, step int) (*updateStats, error) {
 			return nil, err
 		}
 	}
-	if name, ok := t.params.Finite(); !ok {
+	if name, ok := t.Params.Finite(); !ok {
 		return nil, &divergence{fmt.Sprintf("%s has a value that is not finite", name)}
 	}
 	t.passed(1 + 2*s.updates) // weights; loss and gradient norm of each update
@@ -132,7 +132,7 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 		}
 		loss += share
 	}
-	norm, err := t.opt.Step(t.params, t.learner.Grads(), s.rate, t.cfg.Train.MaxGradNorm)
+	norm, err := t.opt.Step(t.Params, t.learner.Grads(), s.rate, t.cfg.Train.MaxGradNorm)
 	if err != nil {
 		return fmt.Errorf("update: %w", err)
 	}

@@ -197,7 +197,7 @@ func rewriteConfig(t *testing.T, dir, text string) {
 	if err := os.WriteFile(filepath.Join(dir, rundir.ConfigFile), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+	path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 	c, err := readOwn(path)
 	if err != nil {
 		t.Fatal(err)

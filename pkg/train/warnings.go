@@ -78,7 +78,7 @@ func (t *trainer) noteObstacles() {
 	}
 	outside := 0
 	for _, x := range p.Train {
-		if !t.policy.Knows(x.Question) {
+		if !t.Policy.Knows(x.Question) {
 			outside++
 		}
 	}

@@ -17,7 +17,7 @@ func TestDivergenceIsRemembered(t *testing.T) {
 	if want.Result.Status != rundir.StateDiverged || want.Result.Steps == 6 {
 		t.Fatalf("the case tests nothing: %+v", want.Result)
 	}
-	for _, gone := range []string{rundir.ResultFile, filepath.Join(rundir.CheckpointDir, lastFile)} {
+	for _, gone := range []string{rundir.ResultFile, filepath.Join(rundir.CheckpointDir, rundir.LastFile)} {
 		remove(t, filepath.Join(want.Dir, rundir.ResultFile))
 		remove(t, filepath.Join(want.Dir, gone))
 		if _, err := Run(context.Background(), cfg, options(want.Dir, &watch{}, 1)); err != nil {

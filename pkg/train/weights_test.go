@@ -11,6 +11,7 @@ import (
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/tokenizer"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -75,7 +76,7 @@ func TestWeightsThatAreNotFinite(t *testing.T) {
 func TestResumeRefusesWeightsThatAreNotFinite(t *testing.T) {
 	cfg := mini(t, "output.keep_checkpoints=1")
 	dir := interrupted(t, cfg, 3)
-	path := filepath.Join(dir, rundir.CheckpointDir, lastFile)
+	path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 	c, err := model.ReadCheckpointFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +108,7 @@ func TestModelSizeFollowsTheCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	load := func(set ...string) (config.Config, error) {
-		r, err := config.Load(config.LoadOptions{Path: "smoke", Set: set, Checkpoint: FindCheckpoint})
+		r, err := config.Load(config.LoadOptions{Path: "smoke", Set: set, Checkpoint: policy.FindCheckpoint})
 		if err != nil {
 			return config.Config{}, err
 		}
@@ -135,7 +136,7 @@ func TestModelSizeFollowsTheCheckpoint(t *testing.T) {
 		if err != nil || again.Config.Model != c.Model {
 			t.Errorf("%s: the resolved configuration does not repeat: %v", init, err)
 		}
-		if _, err := newPolicy(c.Model, config.LoRA{}, c.Model.Init, 1, nil); err != nil {
+		if _, err := modelOf(t, c.Model, config.LoRA{}).Open(1, 1, 0, nil); err != nil {
 			t.Errorf("%s: %v", init, err)
 		}
 	}

@@ -1,6 +1,8 @@
-package train
+package policy
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,29 +22,31 @@ func TestEncodePairs(t *testing.T) {
 		return preference.Text{Turns: []preference.Message{{Role: "assistant", Content: text}}}
 	}
 	plain := func(text string) preference.Text { return preference.Text{Plain: text} }
-	m := config.Default().Model
-	m.Init = decodertest.Folder(t)
-	template, err := templateOf(config.Data{PromptTemplate: "chat", SystemPrompt: "S"}, m)
+	m, err := Resolve(config.Model{Init: decodertest.Folder(t)}, config.LoRA{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok := tokenizerOf(m)
-	prompt := encodePrompts(tok, template, []gsm8k.Problem{{Question: "q?"}})[0]
-	e, err := newPairEncoder(m)
+	template, err := m.Template(config.Data{PromptTemplate: "chat", SystemPrompt: "S"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok := m.Tokenizer
+	prompt := EncodePrompts(tok, template, []gsm8k.Problem{{Question: "q?"}})[0]
+	e, err := m.PairEncoder()
 	if err != nil {
 		t.Fatal(err)
 	}
 	end := decodertest.Vocab - 1
 	text := preference.Pair{Prompt: plain(template.Render("q?")), Chosen: plain("ab"), Rejected: plain("<|end|>"), RejectedTruncated: true}
-	got, err := e.encode(text)
-	if err != nil || !slices.Equal(got.prompt, prompt) || !slices.Equal(got.chosen, []int{'a', 'b', end}) ||
-		!slices.Equal(got.rejected, tok.EncodeAround("", "<|end|>", "")) {
+	got, err := e.Encode(text)
+	if err != nil || !slices.Equal(got.Prompt, prompt) || !slices.Equal(got.Chosen, []int{'a', 'b', end}) ||
+		!slices.Equal(got.Rejected, tok.EncodeAround("", "<|end|>", "")) {
 		t.Errorf("a text is %+v (%v), want the prompt %v", got, err, prompt)
 	}
 	turns := preference.Pair{Prompt: preference.Text{Turns: chat}, Chosen: answer("ab"), Rejected: answer("c"), ChosenTruncated: true}
-	got, err = e.encode(turns)
-	if err != nil || !slices.Equal(got.prompt, prompt) || !slices.Equal(got.chosen, tok.Encode("assistant: ab")) ||
-		!slices.Equal(got.rejected, append(tok.Encode("assistant: c"), end)) {
+	got, err = e.Encode(turns)
+	if err != nil || !slices.Equal(got.Prompt, prompt) || !slices.Equal(got.Chosen, tok.Encode("assistant: ab")) ||
+		!slices.Equal(got.Rejected, append(tok.Encode("assistant: c"), end)) {
 		t.Errorf("turns are %+v (%v), want the prompt %v", got, err, prompt)
 	}
 	for says, p := range map[string]preference.Pair{
@@ -50,7 +54,7 @@ func TestEncodePairs(t *testing.T) {
 		"more than the model's context of 512":                     {Prompt: plain(strings.Repeat("x", 512)), Chosen: plain("a"), Rejected: plain("b")},
 		"chosen and rejected are identical as tokens of the model": {Prompt: plain("q"), Chosen: plain("a"), Rejected: plain("a")},
 	} {
-		if _, err := e.encode(p); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := e.Encode(p); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
@@ -70,10 +74,13 @@ func TestReadPairs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := config.Default().Model
+	m, err := Resolve(config.Default().Model, config.LoRA{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	write(lines...)
-	pairs, report, err := readPairs(file, "--pairs", m, true)
-	if err != nil || len(pairs) != 1 || !pairs[0].hasMargin || pairs[0].id != "line 1" || report.Pairs != 1 || report.Unusable != 2 ||
+	pairs, report, err := m.ReadPairs(file, "--pairs", true)
+	if err != nil || len(pairs) != 1 || !pairs[0].HasMargin || pairs[0].ID != "line 1" || report.Pairs != 1 || report.Unusable != 2 ||
 		!strings.Contains(report.String(), "3 of 4 lines skipped: 1 with identical completions, 0 with an empty prompt or completion, "+
 			"0 beyond the model's context, 2 that the model has no tokens for, 0 otherwise invalid; for example line 4: ") {
 		t.Errorf("%+v, %+v (%v), %v", pairs, report, report, err)
@@ -84,12 +91,49 @@ func TestReadPairs(t *testing.T) {
 	} {
 		write(some...)
 		for _, skip := range []bool{false, true} {
-			if _, _, err := readPairs(file, "--pairs", m, skip); err == nil || !strings.Contains(err.Error(), says) {
+			if _, _, err := m.ReadPairs(file, "--pairs", skip); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("skip %v: %v, want %q", skip, err, says)
 			}
 		}
 	}
-	if _, _, err := readPairs(file+"x", "--pairs", m, true); err == nil || !strings.Contains(err.Error(), "(--pairs)") {
+	if _, _, err := m.ReadPairs(file+"x", "--pairs", true); err == nil || !strings.Contains(err.Error(), "(--pairs)") {
 		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// The folder of a decoder's reward model is one that transformers loads: its class, one label, and a
+// padding token that no completion ends with.
+func TestRewardModelFolder(t *testing.T) {
+	base := decodertest.Folder(t)
+	m, err := Resolve(config.Model{Init: base}, config.LoRA{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := m.Folder(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		Architectures []string
+		Labels        map[string]string `json:"id2label"`
+		Pad           int               `json:"pad_token_id"`
+		End           int               `json:"eos_token_id"`
+	}
+	var tokens struct {
+		Pad string `json:"pad_token"`
+	}
+	if err := errors.Join(json.Unmarshal(f.files["config.json"], &c), json.Unmarshal(f.files["tokenizer_config.json"], &tokens)); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Architectures) != 1 || c.Architectures[0] != "LlamaForSequenceClassification" || len(c.Labels) != 1 ||
+		c.Pad != decodertest.Vocab-2 || c.End != decodertest.Vocab-1 || tokens.Pad != "<|start|>" {
+		t.Errorf("%+v, %+v", c, tokens)
+	}
+	two := strings.Replace(string(f.files["config.json"]), `"0": "LABEL_0"`, `"0": "good", "1": "bad"`, 1)
+	if err := os.WriteFile(filepath.Join(base, "config.json"), []byte(two), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := OpenRewardModel(base, nil); err == nil || !strings.Contains(err.Error(), "a classifier of 2 labels") {
+		t.Errorf("two labels: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package train
+package policy
 
 import (
 	"cmp"
@@ -14,17 +14,17 @@ import (
 	"grpo/pkg/preference"
 )
 
-// pairTokens is a preference pair as the tokens of a model. The completions end with the end token
+// Pair is a preference pair as the tokens of a model. The completions end with the end token
 // unless they were cut.
-type pairTokens struct {
-	id                       string // the pair's, or its line
-	prompt, chosen, rejected []int  // at least one token each
-	margin                   float64
-	hasMargin                bool
+type Pair struct {
+	ID                       string // the pair's, or its line
+	Prompt, Chosen, Rejected []int  // at least one token each
+	Margin                   float64
+	HasMargin                bool
 }
 
-// pairReport counts the pairs of a file that a model can't be trained on.
-type pairReport struct {
+// PairReport counts the pairs of a file that a model can't be trained on.
+type PairReport struct {
 	preference.Report
 	TooLong   int `json:"too_long"`    // longer than the model's context
 	Unusable  int `json:"unusable"`    // the model has no tokens for a text, or no chat template for turns
@@ -33,27 +33,27 @@ type pairReport struct {
 
 var errTooLong = errors.New("more than the model's context")
 
-// readPairs reads a file of pairs as the tokens of a configuration's model. A line that is invalid or
+// ReadPairs reads a file of pairs as the tokens of the model. A line that is invalid or
 // that the model can't be trained on is an error, or skipped and counted if skipBad is true. key
 // names the setting in errors.
-func readPairs(path, key string, m config.Model, skipBad bool) (out []pairTokens, report pairReport, err error) {
+func (m *Model) ReadPairs(path, key string, skipBad bool) (out []Pair, report PairReport, err error) {
 	pairs, read, err := preference.ReadFile(path, skipBad)
 	if err != nil {
 		return nil, report, config.Invalid(fmt.Errorf("%w (%s)", err, key))
 	}
 	report.Report = read
-	e, err := newPairEncoder(m)
+	e, err := m.PairEncoder()
 	if err != nil {
 		return nil, report, err
 	}
 	for _, p := range pairs {
-		tokens, bad := e.encode(p)
+		tokens, bad := e.Encode(p)
 		if bad == nil {
 			out = append(out, tokens)
 			continue
 		}
 		if errors.Is(bad, model.ErrNoAnswerEnd) {
-			return nil, report, config.Invalid(fmt.Errorf("encode pairs for %s (model.init): %w", m.Init, bad))
+			return nil, report, config.Invalid(fmt.Errorf("encode pairs for %s (model.init): %w", m.Config.Init, bad))
 		}
 		bad = fmt.Errorf("line %d: %w", p.Line, bad)
 		if !skipBad {
@@ -73,14 +73,14 @@ func readPairs(path, key string, m config.Model, skipBad bool) (out []pairTokens
 		}
 	}
 	if len(out) == 0 {
-		return nil, report, config.Invalid(fmt.Errorf("read pairs: %s: the model can't be trained on any of its %d pairs; for example %s",
-			path, read.Pairs, report.FirstBad))
+		return nil, report, config.Invalid(fmt.Errorf("read pairs: %s: the model can't be trained on any of its %d pairs; "+
+			"for example %s", path, read.Pairs, report.FirstBad))
 	}
 	return out, report, nil
 }
 
 // String says what was left out; empty for nothing.
-func (r pairReport) String() string {
+func (r PairReport) String() string {
 	if r.Skipped == 0 {
 		return ""
 	}
@@ -90,68 +90,69 @@ func (r pairReport) String() string {
 		r.Skipped-r.Identical-r.SameToken-r.Empty-r.TooLong-r.Unusable, r.FirstBad)
 }
 
-// pairEncoder turns pairs into tokens of a model.
-type pairEncoder struct {
+// PairEncoder turns pairs into tokens of a model.
+type PairEncoder struct {
 	tok     model.Tokenizer
 	chat    *decoder.Chat
 	noChat  error // why there is none
 	context int
 }
 
-func newPairEncoder(m config.Model) (*pairEncoder, error) {
-	e := &pairEncoder{tok: tokenizerOf(m), context: contextOf(m)}
-	if d := checkpointOf(m); d != nil {
-		e.chat, e.noChat = d.Chat()
+// PairEncoder returns the encoder of pairs for the model.
+func (m *Model) PairEncoder() (*PairEncoder, error) {
+	e := &PairEncoder{tok: m.Tokenizer, context: m.Context}
+	if m.IsDecoder() {
+		e.chat, e.noChat = m.checkpoint.Chat()
 	} else {
 		e.noChat = errors.New("a TinyLM has no chat template")
 	}
 	if err := e.tok.Special().Check(); err != nil {
-		return nil, config.Invalid(fmt.Errorf("encode pairs for %s (model.init): %w", m.Init, err))
+		return nil, config.Invalid(fmt.Errorf("encode pairs for %s (model.init): %w", m.Config.Init, err))
 	}
 	return e, nil
 }
 
-// encode is the pair's tokens. A prompt of text is encoded with its special tokens, as
+// Encode is the pair's tokens. A prompt of text is encoded with its special tokens, as
 // [model.EncodeRaw] does; completions are plain text.
-func (e *pairEncoder) encode(p preference.Pair) (out pairTokens, err error) {
-	out.id = cmp.Or(p.ID, fmt.Sprintf("line %d", p.Line))
+func (e *PairEncoder) Encode(p preference.Pair) (out Pair, err error) {
+	out.ID = cmp.Or(p.ID, fmt.Sprintf("line %d", p.Line))
 	if p.Margin != nil {
-		out.margin, out.hasMargin = *p.Margin, true
+		out.Margin, out.HasMargin = *p.Margin, true
 	}
 	if p.Prompt.IsChat() {
 		err = e.encodeChat(p, &out)
 	} else {
 		err = e.encodeText(p, &out)
 	}
-	longest := len(out.prompt) + max(len(out.chosen), len(out.rejected))
+	longest := len(out.Prompt) + max(len(out.Chosen), len(out.Rejected))
 	switch {
 	case err != nil:
 		return out, err
-	case len(out.prompt) == 0 || len(out.chosen) == 0 || len(out.rejected) == 0:
+	case len(out.Prompt) == 0 || len(out.Chosen) == 0 || len(out.Rejected) == 0:
 		return out, fmt.Errorf("the prompt or a completion %w: the model has no token for it", preference.ErrEmpty)
 	case e.context > 0 && longest > e.context:
 		return out, fmt.Errorf("its prompt of %d tokens and its longer completion have %d, %w of %d",
-			len(out.prompt), longest, errTooLong, e.context)
-	case slices.Equal(out.chosen, out.rejected):
+			len(out.Prompt), longest, errTooLong, e.context)
+	case slices.Equal(out.Chosen, out.Rejected):
 		return out, fmt.Errorf("%w as tokens of the model", preference.ErrIdentical)
 	}
 	return out, nil
 }
 
-func (e *pairEncoder) encodeText(p preference.Pair, out *pairTokens) error {
+func (e *PairEncoder) encodeText(p preference.Pair, out *Pair) error {
 	var err error
-	if out.prompt, err = e.prompt(p.Prompt.Plain); err != nil {
+	if out.Prompt, err = e.prompt(p.Prompt.Plain); err != nil {
 		return err
 	}
-	if out.chosen, err = e.completion(p.Prompt.Plain, p.Chosen.Plain, p.ChosenTruncated); err != nil {
+	if out.Chosen, err = e.completion(p.Prompt.Plain, p.Chosen.Plain, p.ChosenTruncated); err != nil {
 		return err
 	}
-	out.rejected, err = e.completion(p.Prompt.Plain, p.Rejected.Plain, p.RejectedTruncated)
+	out.Rejected, err = e.completion(p.Prompt.Plain, p.Rejected.Plain, p.RejectedTruncated)
 	return err
 }
 
 // prompt is the tokens of a prompt of text.
-func (e *pairEncoder) prompt(text string) ([]int, error) {
+func (e *PairEncoder) prompt(text string) ([]int, error) {
 	if err := e.knows(text); err != nil {
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func (e *pairEncoder) prompt(text string) ([]int, error) {
 
 // completion is the tokens of a completion of text. Its end is the one that the model samples: the chat
 // template's where the prompt opens the assistant's turn, otherwise the tokenizer's.
-func (e *pairEncoder) completion(prompt, text string, truncated bool) ([]int, error) {
+func (e *PairEncoder) completion(prompt, text string, truncated bool) ([]int, error) {
 	if err := e.knows(text); err != nil {
 		return nil, err
 	}
@@ -176,14 +177,14 @@ func (e *pairEncoder) completion(prompt, text string, truncated bool) ([]int, er
 	return append(ids, end), err
 }
 
-func (e *pairEncoder) knows(text string) error {
+func (e *PairEncoder) knows(text string) error {
 	if !e.tok.Knows(text) {
 		return fmt.Errorf("%s has characters outside the model's vocabulary", textutil.Quote(text))
 	}
 	return nil
 }
 
-func (e *pairEncoder) encodeChat(p preference.Pair, out *pairTokens) (err error) {
+func (e *PairEncoder) encodeChat(p preference.Pair, out *Pair) (err error) {
 	if e.chat == nil {
 		return fmt.Errorf("it has turns, but %w (write the pair as texts)", e.noChat)
 	}
@@ -191,12 +192,33 @@ func (e *pairEncoder) encodeChat(p preference.Pair, out *pairTokens) (err error)
 	for i, m := range p.Prompt.Turns {
 		messages[i] = hf.Message(m)
 	}
-	if out.prompt, err = e.chat.Prompt(messages); err != nil {
+	if out.Prompt, err = e.chat.Prompt(messages); err != nil {
 		return err
 	}
-	if out.chosen, err = e.chat.Answer(messages, p.Chosen.Turns[0].Content, p.ChosenTruncated); err != nil {
+	if out.Chosen, err = e.chat.Answer(messages, p.Chosen.Turns[0].Content, p.ChosenTruncated); err != nil {
 		return err
 	}
-	out.rejected, err = e.chat.Answer(messages, p.Rejected.Turns[0].Content, p.RejectedTruncated)
+	out.Rejected, err = e.chat.Answer(messages, p.Rejected.Turns[0].Content, p.RejectedTruncated)
 	return err
+}
+
+// Sequence is the tokens of a completion of text, which ended or was cut, and those of its prompt: known, if they
+// are not nil.
+func (e *PairEncoder) Sequence(known []int, prompt, completion string, ended bool) (promptIDs, ids []int, err error) {
+	if promptIDs = known; known == nil {
+		if promptIDs, err = e.prompt(prompt); err != nil {
+			return nil, nil, err
+		}
+	}
+	if ids, err = e.completion(prompt, completion, !ended); err != nil {
+		return nil, nil, err
+	}
+	switch n := len(promptIDs) + len(ids); {
+	case len(promptIDs) == 0 || len(ids) == 0:
+		return nil, nil, fmt.Errorf("the prompt or the completion %w", preference.ErrEmpty)
+	case e.context > 0 && n > e.context:
+		return nil, nil, fmt.Errorf("the prompt and the completion %s have %d tokens, %w of %d",
+			textutil.Quote(completion), n, errTooLong, e.context)
+	}
+	return promptIDs, ids, nil
 }

@@ -1,4 +1,4 @@
-package train
+package policy
 
 import (
 	"context"
@@ -27,7 +27,8 @@ type ExportOptions struct {
 	Merge bool   // add adapters to the weights of their base
 	// AdapterBase is the base of a PEFT folder that names none: see [config.Model].
 	AdapterBase string
-	Disk        DiskCheck
+	// Disk accepts or rejects the bytes to write below a folder; nil accepts all.
+	Disk func(dir string, bytes float64) error
 }
 
 // Exported is the folder that [Export] wrote.
@@ -82,8 +83,8 @@ func export(ctx context.Context, o ExportOptions) (*Exported, error) {
 	}
 	for i, t := range tensors {
 		tensors[i].Load = func() ([]float32, error) {
-			if ctx.Err() != nil {
-				return nil, ErrNothingSaved
+			if err := ctx.Err(); err != nil {
+				return nil, err
 			}
 			return t.Load()
 		}
@@ -93,8 +94,10 @@ func export(ctx context.Context, o ExportOptions) (*Exported, error) {
 	if err := rundir.Vacant(o.Out); err != nil {
 		return nil, config.Invalid(fmt.Errorf("%w; give another --out", err))
 	}
-	if err := o.Disk.pass(o.Out, float64(bytes)); err != nil {
-		return nil, err
+	if o.Disk != nil {
+		if err := o.Disk(o.Out, float64(bytes)); err != nil {
+			return nil, err
+		}
 	}
 	if err := rundir.MkdirAll(filepath.Dir(filepath.Clean(o.Out))); err != nil {
 		return nil, err
@@ -189,9 +192,9 @@ func exportSource(path, which string) (string, error) {
 		return "", config.Invalid(fmt.Errorf("it is %s; give the folder of one of its runs", kind))
 	}
 	if kind == rundir.KindSFT {
-		return filepath.Join(path, SFTModelFile), nil
+		return filepath.Join(path, rundir.ModelFile), nil
 	}
-	source := CheckpointIn(path, which)
+	source := rundir.CheckpointIn(path, which)
 	if _, err := os.Lstat(source); errors.Is(err, fs.ErrNotExist) {
 		return "", config.Invalid(fmt.Errorf("there is no %s (give a run's folder, a checkpoint, a Hugging Face "+
 			"folder or a GGUF file)", source))

@@ -1,4 +1,4 @@
-package train
+package policy
 
 import (
 	"cmp"
@@ -51,11 +51,11 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 		return &source{base: init}, nil
 	case hf.IsAdapter(init):
 		return followAdapter(init, adapterBase, depth)
-	case filepath.Base(init) == SFTModelFile:
+	case filepath.Base(init) == rundir.ModelFile:
 	case filepath.Base(dir) == rundir.CheckpointDir:
 		// The best weights of a run that trained all are a folder with the network's shape and
 		// tokenizer.
-		best := filepath.Join(dir, bestFolder)
+		best := filepath.Join(dir, rundir.BestFolder)
 		if regular.Folder(best) == nil && decoder.IsCheckpoint(best) {
 			return &source{base: best, weights: init}, nil
 		}
@@ -126,36 +126,8 @@ func lostStart(weights string) error {
 	return nil
 }
 
-// folderOf returns the files of the folder that trained weights are: a Hugging Face folder, of a
-// reward model or a policy, or for adapters a PEFT folder; nil for a TinyLM.
-func folderOf(c config.Model, lora config.LoRA, reward bool) (hf.Folder, error) {
-	s, err := sourceOf(c.Init, c.AdapterBase)
-	if s == nil || err != nil {
-		return nil, err
-	}
-	if lora.Rank > 0 {
-		return hf.AdapterFolder(s.baseName(), hf.LoRA(lora))
-	}
-	checkpoint, err := hf.Open(s.base)
-	if err != nil {
-		return nil, config.Invalid(err)
-	}
-	defer checkpoint.Close()
-	f, err := checkpoint.Folder()
-	if err == nil && reward {
-		f, err = f.Reward(checkpoint)
-	}
-	return f, err
-}
-
 // baseName is the path of the model that adapters of this source belong to.
 func (s *source) baseName() string { return cmp.Or(s.weights, s.base) }
-
-// isDecoder reports whether a configuration's network is a Llama or Qwen network.
-func isDecoder(c config.Model) bool {
-	s, err := sourceOf(c.Init, c.AdapterBase)
-	return s != nil && err == nil
-}
 
 // followAdapter follows a PEFT folder to its base.
 func followAdapter(dir, base string, depth int) (*source, error) {
@@ -257,21 +229,33 @@ func replace(p model.Policy, weights *model.Params, what string) error {
 	return p.Params().Set(weights)
 }
 
-// initHash identifies the initial weights of a run, frozen ones included. It ends with the hash of
-// the trainable ones.
-func initHash(p model.Policy) string {
-	hash := p.Params().Hash()
-	if d, ok := p.(*decoder.Policy); ok && d.FrozenHash() != "" {
-		return d.FrozenHash() + "+" + hash
+// Files are the files of the model that model.init can name, with those that it was trained from; none for the
+// embedded or a random model, or if the model can't be found, which opening it reports.
+func Files(init, adapterBase string) (out []string) {
+	s, err := sourceOf(init, adapterBase)
+	if err != nil || init == "base" || init == "random" || init == "" {
+		return nil
 	}
-	return hash
+	paths := []string{init}
+	if s != nil {
+		paths = []string{s.base, s.weights, s.adapter}
+	}
+	for _, path := range paths {
+		out = append(out, filesIn(path)...)
+	}
+	return out
 }
 
-// networkHash identifies the network and the tokenizer of a Llama or Qwen checkpoint, without its
-// weights; empty for TinyLM.
-func networkHash(p model.Policy) string {
-	if d, ok := p.(*decoder.Policy); ok {
-		return d.NetworkHash()
+// filesIn are the files of a model's folder that matter; of a file, itself.
+func filesIn(path string) (out []string) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return []string{path}
 	}
-	return ""
+	for _, e := range entries {
+		if hf.Matters(e.Name()) {
+			out = append(out, filepath.Join(path, e.Name()))
+		}
+	}
+	return out
 }

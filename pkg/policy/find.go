@@ -1,4 +1,4 @@
-package train
+package policy
 
 import (
 	"errors"
@@ -156,8 +156,8 @@ func IsModel(path string) bool { return decoder.IsCheckpoint(path) || hf.IsAdapt
 
 // weightsIn returns the weights in a folder: a file, or the best weights of a Llama or Qwen run.
 func weightsIn(dir string) (string, error) {
-	names := []string{SFTModelFile, filepath.Join(rundir.CheckpointDir, lastFile),
-		filepath.Join(rundir.CheckpointDir, bestFile), filepath.Join(rundir.CheckpointDir, bestFolder)}
+	names := []string{rundir.ModelFile, filepath.Join(rundir.CheckpointDir, rundir.LastFile),
+		filepath.Join(rundir.CheckpointDir, rundir.BestFile), filepath.Join(rundir.CheckpointDir, rundir.BestFolder)}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
 		if err := regular.Folder(filepath.Dir(path)); err != nil {
