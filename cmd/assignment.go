@@ -2,15 +2,11 @@ package cmd
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
-	"grpo/pkg/report"
-	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
-	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
+	"grpo/pkg/sweep/launch"
 )
 
 // assignmentKeys are the keys with flags of their own; learning rates are
@@ -20,8 +16,7 @@ var assignmentKeys = []keyFlag{{"steps", "train.n_grpo_steps", "int", "number of
 // assignmentOptions are the inputs of `grpo assignment`.
 type assignmentOptions struct {
 	sweepFlags
-	ask       sweep.Assignment
-	continued bool // by a job of the study
+	ask sweep.Assignment
 }
 
 func newAssignment(s *State) *cobra.Command {
@@ -85,105 +80,15 @@ command again to do only what is missing.`,
 
 // runAssignment runs the missing runs of the study, part after part, and reports.
 func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
-	plan, err := sweep.NewAssignment(o.ask)
+	study, err := sweep.NewStudy(o.ask)
 	if err != nil {
 		return err
 	}
-	if err := o.launcher.check(plan.Parts[0].Launcher, o.jobs); err != nil {
+	if study.Dir, err = o.out.resolve("assignment", study.Manifest.Hash); err != nil {
 		return err
 	}
-	if err := o.checkGate(plan.Parts[0].Launcher, false, rundir.KindStudy); err != nil {
+	if _, err := study.Find(); err != nil {
 		return err
 	}
-	dir, err := o.out.resolve("assignment", plan.Study.Hash)
-	switch {
-	case err != nil:
-		return err
-	case o.dryRun:
-		err := previewAssignment(ctx, s, &o.sweepFlags, plan, dir)
-		if err == nil && plan.Parts[0].Launcher.Type == "slurm" && !o.out.json {
-			err = previewFirstJobs(ctx, s, &o.sweepFlags, plan, dir)
-		}
-		return err
-	case isKubernetes(plan.Parts[0]):
-		if finished, err := renderAssignment(ctx, s, o, plan, dir); err != nil || !finished {
-			return err
-		}
-	case plan.Parts[0].Launcher.Type == "slurm":
-		return submitAssignment(ctx, s, o, plan, dir)
-	}
-	if err := plan.CheckDisk(dir, o.jobs, s.checkDisk); err != nil {
-		return err
-	}
-	if err := plan.Prepare(dir, s.available()); err != nil {
-		return err
-	}
-	t := assignmentTable(s, o.out.quiet, o.jobs, plan)
-	t.line("study folder %s", dir)
-	opts, err := o.runOptions(s, t)
-	if err != nil {
-		return err
-	}
-	reports := studyReports{analyses: make([]*report.Report, len(plan.Parts))}
-	stopped, err := plan.Run(ctx, dir, sweep.StudyOptions{
-		Options: opts, Begin: t.begin, Report: reports.write, Best: reports.best,
-	})
-	if stopped && !errors.Is(err, train.ErrInterrupted) {
-		t.erase()
-		return err
-	}
-	t.done()
-	if stopped {
-		return err
-	}
-	return errors.Join(err, reports.finish(s, &o.sweepFlags, dir))
-}
-
-// assignmentTable has the runs of all parts.
-func assignmentTable(s *State, quiet bool, jobs int, plan *sweep.AssignmentPlan) *sweepTable {
-	t := newStudyTable(s, quiet, jobs)
-	for i, copied := range plan.Copied() {
-		t.add(plan.Parts[i].Manifest, copied)
-	}
-	return t
-}
-
-// studyReports are the reports on the parts of a study, each written when the part has ended.
-type studyReports struct {
-	analyses []*report.Report // nil for a part that has not started
-	files    []string
-}
-
-func (r *studyReports) write(i int, sw *sweepdir.Sweep) error {
-	a, paths, err := report.WriteSweep(sw.Dir, sw, report.Output{})
-	r.analyses[i], r.files = a, append(r.files, paths...)
-	return err
-}
-
-// best is the best learning rate of the first part.
-func (r *studyReports) best() (rate, why string, err error) {
-	return r.analyses[0].BestValue(sweep.RateKey)
-}
-
-// studyOutput is what --json prints.
-type studyOutput struct {
-	Dir     string              `json:"dir"`
-	Files   []string            `json:"files"`
-	Results report.StudyResults `json:"results"`
-	Checks  []report.Check      `json:"checks"`
-}
-
-// finish writes the study's report over those of its parts, and shows it.
-func (r *studyReports) finish(s *State, f *sweepFlags, dir string) error {
-	st, err := sweepdir.ReadStudy(dir)
-	if err != nil {
-		return err
-	}
-	study, err := report.WriteStudyReport(dir, st, r.analyses)
-	if err != nil {
-		return err
-	}
-	checks := f.gate.Study(study)
-	what := studyOutput{dir, append(r.files, study.Files...), study.Results, checks}
-	return errors.Join(showStudy(s, f.out.json, study, what, dir), report.Failed(checks))
+	return o.start(ctx, s, &launch.Job{Dir: study.Dir, Study: study}, false)
 }

@@ -2,16 +2,12 @@ package cmd
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/config"
-	"grpo/pkg/sweep"
-	"grpo/pkg/sweep/slurm"
-	"grpo/pkg/sweepdir"
+	"grpo/pkg/sweep/launch"
 )
 
 // cancelOptions are the inputs of `grpo cancel`.
@@ -47,12 +43,9 @@ type cancelOutput struct {
 }
 
 func runCancel(ctx context.Context, s *State, o *cancelOptions) error {
-	if !sweepdir.IsSweep(o.dir) && !sweepdir.IsStudy(o.dir) {
-		return fmt.Errorf("%w: cancel jobs: %s is not the folder of a sweep or a study", config.ErrConfig, o.dir)
-	}
-	ids, submitted, err := sweep.CancelJobs(ctx, o.dir, slurm.Commands)
+	ids, submitted, err := launch.Cancel(ctx, o.dir)
 	if err != nil {
-		return fmt.Errorf("cancel the jobs of %s: %w", o.dir, err)
+		return err
 	}
 	if o.json {
 		return printJSON(s.Out, cancelOutput{o.dir, append([]string{}, ids...)})

@@ -10,6 +10,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/sweep"
+	"grpo/pkg/sweep/launch"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
@@ -53,25 +54,53 @@ type dryStudy struct {
 	Disk     float64           `json:"disk_bytes"`
 }
 
-func (f *sweepFlags) previewOptions(s *State) sweep.Options {
-	return sweep.Options{
-		Jobs: f.jobs, Version: version, Memory: s.available(), Disk: s.checkDisk, Now: s.Now,
-		Observer: sweep.Notes(func(text string) {
-			if !f.out.quiet {
-				textutil.Fprintf(s.Err, "%s\n", text)
-			}
-		}),
+// preview prints what a sweep or a study would do and how long it would take, or the jobs that would
+// be submitted to a cluster: those of the first part of a study come after its runs, and which runs
+// the others have depends on these.
+func (f *sweepFlags) preview(ctx context.Context, s *State, j *launch.Job) error {
+	jobs := func(head string) (shown bool, err error) {
+		if f.out.json {
+			return false, nil
+		}
+		text, err := j.Kind().Preview(ctx, j)
+		if err != nil || text == "" {
+			return false, err
+		}
+		_, err = io.WriteString(s.Out, textutil.Text(head)+text)
+		return true, err
 	}
-}
-
-// previewSweep prints what a sweep would do and how long it would take.
-func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Located) error {
-	v, err := l.Preview(ctx, o.previewOptions(s))
+	if j.Study == nil {
+		if shown, err := jobs(""); err != nil || shown {
+			return err
+		}
+	}
+	parts, err := j.Located()
 	if err != nil {
 		return err
 	}
+	opts := j.Options.Options
+	opts.Observer = sweep.Notes(func(text string) {
+		if !f.out.quiet {
+			textutil.Fprintf(s.Err, "%s\n", text)
+		}
+	})
+	v, err := sweep.NewPreview(ctx, parts, opts)
+	if err != nil {
+		return err
+	}
+	if j.Study == nil {
+		return f.previewSweep(s, parts[0], v)
+	}
+	if err := f.previewStudy(s, j.Study, v); err != nil {
+		return err
+	}
+	_, err = jobs(fmt.Sprintf("\njobs of part %s:\n", j.Study.Manifest.Parts[0].Name))
+	return err
+}
+
+func (f *sweepFlags) previewSweep(s *State, l *sweep.Located, v *sweep.Preview) error {
 	m, runs := l.Manifest, v.Parts[0]
-	if o.out.json {
+	if f.out.json {
 		d := drySweep{Dir: l.Dir, Command: m.Command, Name: m.Name, Hash: m.Hash, Runs: runs,
 			Missing: v.Missing, Copies: v.Reused, Added: l.Added, MissingS: v.MissingS, Disk: v.Disk}
 		if v.Estimate != nil {
@@ -88,8 +117,8 @@ func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Locat
 		text += fmt.Sprintf(", %d missing", v.Missing)
 	}
 	after := ""
-	if len(l.Added) > 0 {
-		after = addedLine(l.Added) + "\n"
+	if added := l.AddedText(); added != "" {
+		after = added + "\n"
 	}
 	if m.NextRung() > 0 {
 		after += "--halving stops arms early: the time and the space on the disk are those of all arms\n"
@@ -97,18 +126,11 @@ func previewSweep(ctx context.Context, s *State, o *sweepOptions, l *sweep.Locat
 	return writePreview(s.Out, nil, v, text, after)
 }
 
-// previewAssignment prints what the study would do and how long it would take.
-func previewAssignment(
-	ctx context.Context, s *State, f *sweepFlags, p *sweep.AssignmentPlan, dir string,
-) error {
-	v, err := p.Preview(ctx, dir, f.previewOptions(s))
-	if err != nil {
-		return err
-	}
-	d := dryStudy{Dir: dir, Name: p.Study.Name, Hash: p.Study.Hash, Copies: v.Copies, Reused: v.Reused,
+func (f *sweepFlags) previewStudy(s *State, p *sweep.Study, v *sweep.Preview) error {
+	d := dryStudy{Dir: p.Dir, Name: p.Manifest.Name, Hash: p.Manifest.Hash, Copies: v.Copies, Reused: v.Reused,
 		Missing: v.Missing, Estimate: v.Estimate, MissingS: v.MissingS, Disk: v.Disk}
 	var names []string
-	for i, part := range p.Study.Parts {
+	for i, part := range p.Manifest.Parts {
 		d.Parts = append(d.Parts, dryPart{part.Name, part.Question, part.Chosen, v.Parts[i]})
 		d.Runs += len(v.Parts[i])
 		names = append(names, part.Name)
@@ -117,7 +139,7 @@ func previewAssignment(
 		return printJSON(s.Out, d)
 	}
 	text := fmt.Sprintf("%s in %s in %s", textutil.Count(d.Runs, "run"), textutil.Count(len(names), "part"),
-		textutil.Printable(dir, 0))
+		textutil.Printable(p.Dir, 0))
 	if v.Copies > 0 {
 		text += fmt.Sprintf(", %d of them copied from an earlier part", v.Copies)
 	}
@@ -170,11 +192,6 @@ func writePreview(out io.Writer, parts []string, v *sweep.Preview, summary, afte
 	}
 	_, err := io.WriteString(out, text)
 	return err
-}
-
-func addedLine(seeds []uint64) string {
-	return fmt.Sprintf("%s added to the sweep in this folder: %s",
-		textutil.Count(len(seeds), "seed"), strings.Trim(fmt.Sprint(seeds), "[]"))
 }
 
 // estimated is the line about the time of the missing runs.

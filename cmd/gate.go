@@ -12,6 +12,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweep/launch"
 )
 
 // gateFlags turn results into the exit code 1, for CI. They are checked after everything is written.
@@ -78,15 +79,15 @@ func (g *gateFlags) load(kind rundir.Kind) (err error) {
 }
 
 // checkGate loads the baseline, and refuses the flags for a command that ends before there are results.
-func (f *sweepFlags) checkGate(l config.Launcher, prepare bool, kind rundir.Kind) error {
+func (f *sweepFlags) checkGate(k launch.Kind, prepare bool, kind rundir.Kind) error {
 	how := ""
 	switch {
 	case f.gate.Below == nil && !f.gate.Diverged && f.gate.baseline == "":
 	case f.dryRun:
 		how = "leave out --dry-run"
-	case prepare, l.Type == "kubernetes":
+	case prepare, k.Stays == launch.Never:
 		how = "give them to grpo report"
-	case l.Type == "slurm" && !f.launcher.wait:
+	case k.Stays == launch.WithWait && !f.launcher.wait:
 		how = "add --wait, or give them to grpo report"
 	}
 	if how == "" {

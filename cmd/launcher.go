@@ -1,36 +1,31 @@
 package cmd
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/report"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweep"
+	"grpo/pkg/sweep/launch"
+	"grpo/pkg/train"
 )
 
-// launcherKeys are the keys of the section launcher with flags of their own, for sweep,
-// ablate and assignment. Those that the local launcher ignores need another --launcher.
-var launcherKeys = []keyFlag{
-	{"launcher", "launcher.type", "TYPE", "where runs are trained: local, slurm or kubernetes"},
-	{"cpus", "launcher.cpus", "int", "cluster: cores of one run"},
-	{"memory", "launcher.memory", "AMOUNT", "cluster: memory of one run, such as 4G"},
-	{"time", "launcher.time", "TIME", "cluster: time limit of one run, such as 2:30:00"},
-	{"parallelism", "launcher.parallelism", "int", "cluster: maximum number of runs at a time"},
-	{"partition", "launcher.partition", "NAME", "Slurm: partition"},
-	{"account", "launcher.account", "NAME", "Slurm: account to charge"},
-	{"qos", "launcher.qos", "NAME", "Slurm: quality of service"},
-	{"gres", "launcher.gres", "LIST", "Slurm: generic resources of one run, such as gpu:1"},
-	{"exclude", "launcher.exclude", "NODES", "Slurm: nodes to avoid"},
-	{"image", "launcher.kubernetes.image", "IMAGE", "Kubernetes: container image with grpo"},
-	{"claim", "launcher.kubernetes.claim", "NAME", "Kubernetes: ReadWriteMany volume claim for the runs"},
-	{"namespace", "launcher.kubernetes.namespace", "NAME", "Kubernetes: namespace"},
-}
-
-// launcherLines are the keys that are lists of lines, with repeatable flags. Help takes
-// the name of a value from the backquotes.
-var launcherLines = []keyFlag{
-	{"setup", "launcher.setup", "", "Slurm: shell `LINE` before the program (repeatable)"},
-	{"directive", "launcher.directives", "", "Slurm: `OPTION` of sbatch, such as --constraint=avx512 (repeatable)"},
+// clusterKeys are the keys of every cluster with flags of their own, for sweep, ablate and assignment.
+// A launcher has more ([launch.Kind.Flags]).
+var clusterKeys = []launch.Flag{
+	{Name: "launcher", Key: "launcher.type", Type: "TYPE", Usage: "where runs are trained: " + strings.Join(config.LauncherTypes(), ", ")},
+	{Name: "cpus", Key: "launcher.cpus", Type: "int", Usage: "cluster: cores of one run"},
+	{Name: "memory", Key: "launcher.memory", Type: "AMOUNT", Usage: "cluster: memory of one run, such as 4G"},
+	{Name: "time", Key: "launcher.time", Type: "TIME", Usage: "cluster: time limit of one run, such as 2:30:00"},
+	{Name: "parallelism", Key: "launcher.parallelism", Type: "int", Usage: "cluster: maximum number of runs at a time"},
 }
 
 // launcherFlags are the flags of sweep, ablate and assignment about where runs are trained.
@@ -40,9 +35,27 @@ type launcherFlags struct {
 	manifest string // file for Kubernetes; empty = standard output
 }
 
+// launcherKeys are the flags with one value, and those of lists of lines, which are repeatable. Help
+// takes the name of a value of these from the backquotes.
+func launcherKeys() (keys, lines []keyFlag) {
+	all := clusterKeys
+	for _, k := range launch.Kinds {
+		all = append(all[:len(all):len(all)], k.Flags...)
+	}
+	for _, f := range all {
+		if key := (keyFlag{f.Name, f.Key, f.Type, f.Usage}); f.Type == "" {
+			lines = append(lines, key)
+		} else {
+			keys = append(keys, key)
+		}
+	}
+	return keys, lines
+}
+
 func (f *launcherFlags) add(c *cobra.Command) {
-	addKeyFlags(c, launcherKeys)
-	for _, k := range launcherLines {
+	keys, lines := launcherKeys()
+	addKeyFlags(c, keys)
+	for _, k := range lines {
 		c.Flags().StringArray(k.flag, nil, k.usage+" ("+k.key+")")
 	}
 	c.Flags().BoolVar(&f.wait, "wait", false, "Slurm: stay, show progress, and report at the end")
@@ -52,11 +65,12 @@ func (f *launcherFlags) add(c *cobra.Command) {
 
 // options returns the flags that set keys.
 func (f *launcherFlags) options(c *cobra.Command) (out []config.Flag) {
-	out = givenKeys(c, launcherKeys)
-	for _, k := range launcherLines {
+	keys, lines := launcherKeys()
+	out = givenKeys(c, keys)
+	for _, k := range lines {
 		// An error would mean a flag of another type.
-		if lines, err := c.Flags().GetStringArray(k.flag); err == nil && len(lines) > 0 {
-			out = append(out, config.Flag{Key: k.key, Name: "--" + k.flag, Lines: lines})
+		if text, err := c.Flags().GetStringArray(k.flag); err == nil && len(text) > 0 {
+			out = append(out, config.Flag{Key: k.key, Name: "--" + k.flag, Lines: text})
 		}
 	}
 	for _, o := range out {
@@ -75,18 +89,130 @@ func (f *launcherFlags) options(c *cobra.Command) (out []config.Flag) {
 
 // check refuses flags that the launcher ignores. The same settings in a file are no error,
 // because a file may be shared.
-func (f *launcherFlags) check(l config.Launcher, jobs int) error {
-	switch {
-	case l.Type == "local" && f.cluster != "":
-		return fmt.Errorf("%w: %s has no effect on this machine (add --launcher slurm or kubernetes, or leave it out)",
-			config.ErrConfig, f.cluster)
-	case l.Type != "local" && jobs > 0:
-		return fmt.Errorf("%w: --jobs is for this machine (--parallelism limits the runs at a time on a cluster)",
-			config.ErrConfig)
-	case l.Type == "kubernetes" && f.wait:
-		return fmt.Errorf("%w: --wait is for --launcher slurm", config.ErrConfig)
-	case l.Type != "kubernetes" && f.manifest != "":
-		return fmt.Errorf("%w: --manifest is for --launcher kubernetes", config.ErrConfig)
+func (f *launcherFlags) check(k launch.Kind, jobs int) error {
+	only := func(has func(launch.Kind) bool) string {
+		var names []string
+		for _, k := range launch.Kinds {
+			if has(k) {
+				names = append(names, k.Name)
+			}
+		}
+		return strings.Join(names, " or ")
 	}
-	return nil
+	isCluster := func(k launch.Kind) bool { return k.Stays != launch.Always }
+	withWait := func(k launch.Kind) bool { return k.Stays == launch.WithWait }
+	problem := ""
+	switch {
+	case !isCluster(k) && f.cluster != "":
+		problem = fmt.Sprintf("%s has no effect on this machine (add --launcher %s, or leave it out)", f.cluster, only(isCluster))
+	case isCluster(k) && jobs > 0:
+		problem = "--jobs is for this machine (--parallelism limits the runs at a time on a cluster)"
+	case f.wait && !withWait(k):
+		problem = "--wait is for --launcher " + only(withWait)
+	case f.manifest != "" && !k.Manifest:
+		problem = "--manifest is for --launcher " + only(func(k launch.Kind) bool { return k.Manifest })
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %s", config.ErrConfig, problem)
+}
+
+// noteTo returns a function that prints notes on standard error.
+func noteTo(s *State) func(string) {
+	return func(text string) { textutil.Fprintf(s.Err, "note: %s\n", text) }
+}
+
+// start checks the flags of a sweep or a study, and previews it, or trains and reports it.
+func (f *sweepFlags) start(ctx context.Context, s *State, j *launch.Job, prepare bool) error {
+	kind := rundir.KindSweep
+	if j.Study != nil {
+		kind = rundir.KindStudy
+	}
+	if err := f.launcher.check(j.Kind(), f.jobs); err != nil {
+		return err
+	}
+	if err := f.checkGate(j.Kind(), prepare, kind); err != nil {
+		return err
+	}
+	j.Options = launch.Options{
+		Options: sweep.Options{
+			Jobs: f.jobs, FailFast: f.failFast, Version: version, Memory: s.available(), Disk: s.checkDisk, Now: s.Now,
+		},
+		Note: noteTo(s), Wait: f.launcher.wait, Manifest: f.launcher.manifest, Args: s.Args, Env: s.Env, Continued: f.continued,
+	}
+	switch {
+	case f.dryRun:
+		return f.preview(ctx, s, j)
+	case prepare:
+		return f.prepareSweep(s, j.Sweep)
+	}
+	t := newJobTable(s, f, j)
+	j.Observer, j.Print = t, func(text string) { t.line("%s", text) }
+	out, err := launch.Run(ctx, j)
+	isReported := out.Sweep != nil || out.Study != nil
+	if out.Stayed && (isReported || errors.Is(err, train.ErrInterrupted)) {
+		t.done()
+	} else {
+		t.erase()
+	}
+	switch r := out.Receipt; {
+	case r != nil:
+		return errors.Join(err, f.showReceipt(s, r))
+	case !isReported:
+		return err
+	}
+	return errors.Join(err, f.showReport(s, out, j.Dir))
+}
+
+// showReceipt prints what was handed over to a cluster.
+func (f *sweepFlags) showReceipt(s *State, r *launch.Receipt) error {
+	show := func() error { return printJSON(s.Out, r.JSON) }
+	if !f.out.json {
+		show = func() error { _, err := io.WriteString(s.Out, r.Text); return err }
+	}
+	if err := show(); err != nil || f.out.quiet {
+		return err
+	}
+	_, err := io.WriteString(s.Err, textutil.Text(r.Aside))
+	return err
+}
+
+// showReport prints the summary of the report in dir, with the checks of the gate.
+func (f *sweepFlags) showReport(s *State, out *launch.Outcome, dir string) error {
+	if out.Study != nil {
+		checks := f.gate.Study(out.Study)
+		what := studyOutput{dir, out.Files, out.Study.Results, checks}
+		return errors.Join(showStudy(s, f.out.json, out.Study, what, dir), report.Failed(checks))
+	}
+	checks := f.gate.Sweep("", out.Sweep)
+	what := sweepOutput{dir, out.Files, out.Sweep, checks}
+	return errors.Join(showSweep(s, f.out.json, out.Sweep, what, dir), report.Failed(checks))
+}
+
+// sweepOutput is what --json prints of a sweep.
+type sweepOutput struct {
+	Dir      string         `json:"dir"`
+	Files    []string       `json:"files"`
+	Analysis *report.Report `json:"analysis"`
+	Checks   []report.Check `json:"checks"`
+}
+
+// studyOutput is what --json prints of a study.
+type studyOutput struct {
+	Dir     string              `json:"dir"`
+	Files   []string            `json:"files"`
+	Results report.StudyResults `json:"results"`
+	Checks  []report.Check      `json:"checks"`
+}
+
+// newJobTable has the runs of all parts.
+func newJobTable(s *State, f *sweepFlags, j *launch.Job) *sweepTable {
+	if j.Study == nil {
+		return newSweepTable(s, f.out.quiet, j.Sweep.Manifest, f.jobs)
+	}
+	t := newStudyTable(s, f.out.quiet, f.jobs)
+	for i, copied := range j.Study.Copied() {
+		t.add(j.Study.Parts[i].Manifest, copied)
+	}
+	return t
 }

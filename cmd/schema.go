@@ -19,6 +19,7 @@ import (
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
+	"grpo/pkg/sweep/launch"
 	"grpo/pkg/train"
 )
 
@@ -30,7 +31,7 @@ type schemaEntry struct {
 }
 
 // schemas lists every file and every output. A test finds a --json without its type here.
-var schemas = []schemaEntry{
+var schemas = slices.Concat([]schemaEntry{
 	{name: "config", what: "configuration file of grpo train (-c)", yaml: config.Schema},
 	{name: "sft", what: "recipe of grpo sft (-c)", yaml: config.SchemaSFT},
 	{name: "reward-model", what: "configuration of grpo reward-model (-c)", yaml: config.SchemaRewardModel},
@@ -46,8 +47,7 @@ var schemas = []schemaEntry{
 	output[prepareOutput]("prepare-json", "grpo sweep --prepare --json, grpo ablate --prepare --json"),
 	output[studyOutput]("assignment-json", "grpo assignment --json"),
 	output[dryStudy]("assignment-dry-run-json", "grpo assignment --dry-run --json"),
-	output[submission]("slurm-json", "--launcher slurm --json"),
-	output[kubeReport]("kubernetes-json", "--launcher kubernetes --json"),
+}, receipts(), []schemaEntry{
 	output[[]sweep.Ablation]("ablate-list-json", "grpo ablate list --json"),
 	output[sweep.Status]("status-json", "grpo status --json"),
 	output[cancelOutput]("cancel-json", "grpo cancel --json"),
@@ -84,6 +84,16 @@ var schemas = []schemaEntry{
 	output[[]listedConfig]("config-list-json", "grpo config list --json"),
 	output[[]listedSchema]("schema-json", "grpo schema --json"),
 	output[versionOutput]("version-json", "grpo version --json"),
+})
+
+// receipts are the outputs of the launchers, in place of a report.
+func receipts() (out []schemaEntry) {
+	for _, k := range launch.Kinds {
+		if k.Receipt != nil {
+			out = append(out, schemaEntry{name: k.Name + "-json", what: "--launcher " + k.Name + " --json", of: reflect.TypeOf(k.Receipt)})
+		}
+	}
+	return out
 }
 
 func output[T any](name, what string) schemaEntry {

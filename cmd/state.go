@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +23,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweep/launch"
 	"grpo/pkg/train"
 )
 
@@ -76,7 +78,11 @@ func every(d time.Duration, f func()) (stop func()) {
 // Main runs the process and returns its exit code.
 func Main() int {
 	s := processState()
-	ctx, stop := interruptible(context.Background(), isSlurmTask(s))
+	var more []os.Signal
+	if len(s.Args) > 1 && s.Args[1] == "task" && !slices.Contains(s.Args, "--supervised") {
+		more = launch.TaskSignals(s.Env)
+	}
+	ctx, stop := interruptible(context.Background(), more)
 	defer stop()
 	return Run(ctx, s)
 }
@@ -90,18 +96,15 @@ const oneRequest = 500 * time.Millisecond
 // run can finish its step and save. After oneRequest a second signal ends the process
 // at once. SIGHUP stays ignored under nohup(1).
 //
-// A job of Slurm also gets slurmSignal, and no signal ends it at once: Slurm may send
+// A job of a cluster gets more signals, and none ends it at once: the scheduler may send
 // two, and kills what is left after them.
-func interruptible(parent context.Context, slurm bool) (context.Context, func()) {
+func interruptible(parent context.Context, more []os.Signal) (context.Context, func()) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
 	}
-	if slurm {
-		signals = append(signals, slurmSignal)
-	}
-	ctx, stop := signal.NotifyContext(parent, signals...)
-	if slurm {
+	ctx, stop := signal.NotifyContext(parent, append(signals, more...)...)
+	if more != nil {
 		return ctx, stop
 	}
 	ended := make(chan struct{})

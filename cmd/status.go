@@ -15,7 +15,7 @@ import (
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
-	"grpo/pkg/sweep/slurm"
+	"grpo/pkg/sweep/launch"
 	"grpo/pkg/sweepdir"
 )
 
@@ -64,7 +64,7 @@ the browser, which needs no server; the last one does not.`,
 }
 
 func runStatus(ctx context.Context, s *State, o *statusOptions) error {
-	st, err := sweep.ReadStatus(ctx, o.dir, s.Now(), slurm.Commands)
+	st, err := launch.ReadStatus(ctx, o.dir, s.Now())
 	if err != nil {
 		return missingInput(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"grpo/pkg/plots"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
-	"grpo/pkg/sweep/slurm"
+	"grpo/pkg/sweep/launch"
 )
 
 // followPage writes the page of a status, and writes it again until no run is in progress or ctx
@@ -46,7 +46,7 @@ func followPage(ctx context.Context, s *State, o *statusOptions, st *sweep.Statu
 			continue // the last page
 		}
 		var err error
-		if st, err = sweep.ReadStatus(ctx, o.dir, s.Now(), slurm.Commands); err != nil && ctx.Err() == nil {
+		if st, err = launch.ReadStatus(ctx, o.dir, s.Now()); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
 	}

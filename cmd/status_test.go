@@ -69,7 +69,7 @@ func TestStatusOfStudy(t *testing.T) {
 	if err := os.Chtimes(beat, time.Now(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := sweep.ReadStatus(t.Context(), dir, now, nil)
+	r, err := sweep.ReadStatus(dir, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,22 +2,15 @@ package cmd
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
-	"grpo/pkg/report"
-	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
-	"grpo/pkg/sweep/slurm"
-	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
+	"grpo/pkg/sweep/launch"
 )
 
 // sweepKeys are the keys with flags of their own; the seed is not among them,
@@ -39,6 +32,7 @@ type sweepFlags struct {
 	keepGoing bool
 	failFast  bool
 	dryRun    bool
+	continued bool // of assignment: a job of the study calls it
 	gate      gateFlags
 	launcher  launcherFlags
 }
@@ -85,31 +79,6 @@ func (f *sweepFlags) planOptions(c *cobra.Command, s *State) (sweep.PlanOptions,
 		}
 	}
 	return opts, nil
-}
-
-// runOptions are the options of the sweep's runs.
-func (f *sweepFlags) runOptions(s *State, observer sweep.Observer) (sweep.Options, error) {
-	program, err := thisProgram()
-	if err != nil {
-		return sweep.Options{}, fmt.Errorf("find this program to start its runs: %w", err)
-	}
-	return sweep.Options{
-		Jobs: f.jobs, FailFast: f.failFast, Version: version, Memory: s.available(), Disk: s.checkDisk,
-		Observer: observer, Now: s.Now, Slurm: slurm.Commands,
-		Launcher: sweep.Local{Path: program, Name: s.Args[0], Env: s.Env, Now: s.Now},
-	}, nil
-}
-
-// thisProgram is the path of the running program; on Linux one that stays valid when
-// its file is replaced, so that one build runs the whole sweep.
-func thisProgram() (string, error) {
-	const self = "/proc/self/exe"
-	if runtime.GOOS == "linux" {
-		if _, err := os.Stat(self); err == nil {
-			return self, nil
-		}
-	}
-	return os.Executable()
 }
 
 // sweepOptions are the inputs of `grpo sweep` and `grpo ablate`.
@@ -223,65 +192,15 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 		textutil.Fprintf(s.Err, "note: one arm: there is nothing to compare; "+
 			"give two values or more, or train it with grpo train\n")
 	}
-	if err := o.launcher.check(plan.Launcher, o.jobs); err != nil {
-		return err
-	}
-	if err := o.checkGate(plan.Launcher, o.prepare, rundir.KindSweep); err != nil {
-		return err
-	}
 	dir, err := o.out.resolve(o.plan.Command, plan.Manifest.Hash)
 	if err != nil {
 		return err
 	}
 	l, err := sweep.Locate(dir, plan)
-	switch {
-	case err != nil:
-		return err
-	case o.dryRun && l.Launcher.Type == "slurm" && !o.out.json:
-		return previewSubmission(ctx, s, &o.sweepFlags, l)
-	case o.dryRun:
-		return previewSweep(ctx, s, o, l)
-	case l.Launcher.Type == "slurm" && !o.prepare:
-		return submitSweep(ctx, s, o, l)
-	case o.prepare:
-		return prepareSweep(s, o, l)
-	case isKubernetes(l.Plan):
-		after := []string{s.Args[0], "report", l.Dir}
-		finished, err := render(ctx, s, &o.sweepFlags, l.Dir, []*sweep.Located{l}, after)
-		if err != nil || !finished {
-			return err
-		}
-	}
-	t := newSweepTable(s, o.out.quiet, l.Manifest, o.jobs)
-	opts, err := o.runOptions(s, t)
 	if err != nil {
 		return err
 	}
-	if err := l.Check(opts); err != nil {
-		return err
-	}
-	t.line("sweep folder %s", dir)
-	if len(l.Added) > 0 {
-		t.Note(addedLine(l.Added))
-	}
-	sw, err := l.Run(ctx, opts)
-	if sw == nil {
-		t.erase()
-		return err
-	}
-	t.done()
-	if errors.Is(err, train.ErrInterrupted) {
-		return err // the user does not want to wait for figures; grpo report draws them
-	}
-	return o.finish(s, sw, err)
-}
-
-// sweepOutput is what --json prints.
-type sweepOutput struct {
-	Dir      string         `json:"dir"`
-	Files    []string       `json:"files"`
-	Analysis *report.Report `json:"analysis"`
-	Checks   []report.Check `json:"checks"`
+	return o.start(ctx, s, &launch.Job{Dir: dir, Sweep: l}, o.prepare)
 }
 
 // prepareOutput is what --prepare --json prints.
@@ -290,30 +209,63 @@ type prepareOutput struct {
 	Runs int    `json:"runs"`
 }
 
-// finish reports a sweep that has ended with err.
-func (o *sweepOptions) finish(s *State, sw *sweepdir.Sweep, err error) error {
-	dir := sw.Dir
-	analysis, files, rerr := report.WriteSweep(dir, sw, report.Output{})
-	if rerr != nil {
-		return errors.Join(err, rerr)
-	}
-	checks := o.gate.Sweep("", analysis)
-	what := sweepOutput{dir, files, analysis, checks}
-	return errors.Join(err, showSweep(s, o.out.json, analysis, what, dir), report.Failed(checks))
-}
-
 // prepareSweep writes the sweep's folder without its runs and prints how to train
 // them.
-func prepareSweep(s *State, o *sweepOptions, l *sweep.Located) error {
+func (f *sweepFlags) prepareSweep(s *State, l *sweep.Located) error {
 	if err := l.Prepare(noteTo(s)); err != nil {
 		return err
 	}
 	n := len(l.Manifest.Runs)
-	if o.out.json {
+	if f.out.json {
 		return printJSON(s.Out, prepareOutput{l.Dir, n})
 	}
 	_, err := textutil.Fprintf(s.Out,
 		"prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n",
 		textutil.Count(n, "run"), l.Dir, n-1, textutil.CommandLine([]string{l.Dir}))
 	return err
+}
+
+// sweepableKeys lists what can be an axis, for the shell.
+func sweepableKeys(suffix string) []string {
+	out := []string{"lr" + suffix + "\tthe learning rate"}
+	for _, k := range config.Keys() {
+		if k.Path != "seed" && k.Path != "name" && !config.OfLauncher(k.Path) {
+			out = append(out, k.Path+suffix+"\t"+k.Doc)
+		}
+	}
+	return out
+}
+
+// axesOf returns the axes of the command line.
+func axesOf(cmd *cobra.Command, args []string, values string, axes []string) ([]sweep.AxisRequest, error) {
+	var out []sweep.AxisRequest
+	given := cmd.Flags().Changed("values")
+	switch {
+	case len(args) == 0 && given:
+		return nil, usagef(cmd, "--values are those of KEY, which is missing (grpo sweep lr --values 1e-3,3e-3)")
+	case len(args) == 0 && len(axes) == 0:
+		return nil, usagef(cmd,
+			"name the key to sweep, or give axes (grpo sweep lr; grpo sweep --axis lr=1e-3,3e-3)")
+	case len(args) == 1:
+		a := sweep.AxisRequest{Key: args[0], From: "--values", Values: sweep.DefaultRates()}
+		if given {
+			var err error
+			if a.Values, err = sweep.SplitValues(values); err != nil {
+				return nil, usagef(cmd, "--values: %w", err)
+			}
+		} else if _, err := sweep.AxesRequest([]sweep.AxisRequest{a}); err != nil {
+			return nil, err
+		} else if !slices.Contains([]string{"lr", "learning_rate", "train.learning_rate"}, args[0]) {
+			return nil, usagef(cmd, "give the values of %s (--values V1,V2)", args[0])
+		}
+		out = append(out, a)
+	}
+	for _, arg := range axes {
+		a, err := sweep.ParseAxis(arg)
+		if err != nil {
+			return nil, usagef(cmd, "%v", err)
+		}
+		out = append(out, a)
+	}
+	return out, nil
 }

@@ -111,8 +111,8 @@ func (t *sweepTable) add(m sweepdir.Manifest, copied []bool) {
 	t.parts = append(t.parts, tablePart{from: from, to: len(t.runs)})
 }
 
-// begin shows another part, which gets the events that follow.
-func (t *sweepTable) begin(part int, head string) {
+// Part implements launch.Observer: it shows another part, which gets the events that follow.
+func (t *sweepTable) Part(part int, head string) {
 	t.part, t.parts[part].head = part, textutil.Printable(head, 0)
 	if !t.redraw {
 		t.line("%s", head)

@@ -17,7 +17,7 @@ func TestStudyTable(t *testing.T) {
 	x.table.size = func() (int, int) { return x.width, x.height }
 	x.table.add(x.m, make([]bool, 4))
 	x.table.add(x.m, []bool{true, false, true, false}) // lr=0.001 is copied
-	x.table.begin(0, "part 1 of 2: lr")
+	x.table.Part(0, "part 1 of 2: lr")
 	for i := range 4 {
 		x.event(0, i, sweep.Event{Kind: sweep.Started, Attempt: 1})
 		x.event(50*time.Second, i, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.8)})
@@ -26,7 +26,7 @@ func TestStudyTable(t *testing.T) {
 	if left, ok := x.table.left(x.clock); !ok || left != 50 {
 		t.Errorf("%v s left, want 50", left)
 	}
-	x.table.begin(1, "part 2 of 2: baseline, learning rate 0.001")
+	x.table.Part(1, "part 2 of 2: baseline, learning rate 0.001")
 	x.event(0, 0, sweep.Event{Kind: sweep.Found, State: ended(rundir.StateDone, 100, 0.8)})
 	x.event(0, 2, sweep.Event{Kind: sweep.Found, State: ended(rundir.StateDone, 100, 0.8)})
 	x.event(0, 1, sweep.Event{Kind: sweep.Started, Attempt: 1})
@@ -58,7 +58,7 @@ func TestStudyTableFits(t *testing.T) {
 		for height := 1; height < 9; height++ {
 			x := newTableTest(t, true)
 			x.width, x.height = width, height
-			x.table.begin(0, "part 1 of 4: lr, learning rates 0.0001, 0.0003, 0.001, 0.01")
+			x.table.Part(0, "part 1 of 4: lr, learning rates 0.0001, 0.0003, 0.001, 0.01")
 			x.event(0, 0, sweep.Event{Kind: sweep.Started, Attempt: 1})
 			lines := x.table.frame(x.clock, width, height)
 			if len(lines) > max(1, height-1) {
@@ -76,7 +76,7 @@ func TestStudyTableFits(t *testing.T) {
 // TestStudyTableLines: without a terminal each part has a line before its runs.
 func TestStudyTableLines(t *testing.T) {
 	x := newTableTest(t, false)
-	x.table.begin(0, "part 1 of 4: lr")
+	x.table.Part(0, "part 1 of 4: lr")
 	x.event(0, 0, sweep.Event{Kind: sweep.Started, Attempt: 1})
 	if got, want := x.out.String(), "part 1 of 4: lr\nstarted   lr=1e-3, seed 1\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -7,10 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
-	"grpo/pkg/sweep/kube"
+	"grpo/pkg/sweep/launch"
 	"grpo/pkg/train"
 )
 
@@ -75,27 +74,15 @@ func runTask(ctx context.Context, s *State, o *taskOptions) error {
 		ctx, stop = untilEnd(ctx, s.In)
 		defer stop()
 	}
-	if o.prepared != "" {
-		if err := kube.Unpack(ctx, o.prepared, o.sweep); err != nil {
-			return err
-		}
-	}
-	index := o.index
-	if o.runs != "" {
-		var err error
-		if index, err = kube.RunAt(o.runs, o.index); err != nil {
-			return fmt.Errorf("%w: --runs: %w", config.ErrConfig, err)
-		}
-	}
 	p := newProgress(s, false)
 	defer p.done()
-	task := sweep.Task
-	if job := slurmJob(ctx, s, o); job != nil {
-		task = job.Task
-	}
-	res, err := task(ctx, o.sweep, index, sweep.TaskOptions{
-		Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s), Memory: s.checkMemory, Disk: s.checkDisk,
-		Progress: p.Doing, Wait: !o.supervised,
+	host, _ := s.Host() // for messages
+	res, err := launch.Task(ctx, launch.TaskOptions{
+		TaskOptions: sweep.TaskOptions{
+			Threads: o.threads, Now: s.Now, Observer: observed(ctx, p), Meta: build(s), Memory: s.checkMemory, Disk: s.checkDisk,
+			Progress: p.Doing, Wait: !o.supervised,
+		},
+		Dir: o.sweep, Index: o.index, Runs: o.runs, Prepared: o.prepared, Env: s.Env, Host: host,
 	})
 	if err != nil {
 		return err

@@ -19,6 +19,18 @@ const markName = "_GRPO_PROGRAM"
 
 var started atomic.Int64
 
+// Self is the path of the running program; on Linux one that stays valid when its file is replaced,
+// so that one build runs a whole sweep.
+func Self() (string, error) {
+	const self = "/proc/self/exe"
+	if runtime.GOOS == "linux" {
+		if _, err := os.Stat(self); err == nil {
+			return self, nil
+		}
+	}
+	return os.Executable()
+}
+
 // Start starts a program that ends with this process, in a group of its own. [End] ends it and what it
 // has started. If this process is killed, the system kills the program (Linux), but not what that has
 // started.

@@ -14,9 +14,9 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-func newAssignment(t *testing.T, ask Assignment) *AssignmentPlan {
+func newAssignment(t *testing.T, ask Assignment) *Study {
 	t.Helper()
-	p, err := NewAssignment(ask)
+	p, err := NewStudy(ask)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,12 +45,12 @@ func count(marks []bool) int {
 func TestAssignment(t *testing.T) {
 	long(t)
 	p := newAssignment(t, Assignment{})
-	if err := p.Study.Check(); err != nil {
+	if err := p.Manifest.Check(); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
 	runs := 0
-	for i, part := range p.Study.Parts {
+	for i, part := range p.Manifest.Parts {
 		names = append(names, part.Name)
 		runs += len(p.Parts[i].Manifest.Runs)
 		if !strings.HasSuffix(part.Question, "?") {
@@ -63,18 +63,18 @@ func TestAssignment(t *testing.T) {
 	if got := armNames(p.Parts[0]); !slices.Equal(got, []string{"lr=0.0001", "lr=0.0003", "lr=0.001", "lr=0.01"}) {
 		t.Errorf("rates %v", got)
 	}
-	if !p.waits() {
+	if !p.Waits() {
 		t.Error("it does not wait for the rate")
 	}
-	hash := p.Study.Hash
+	hash := p.Manifest.Hash
 	if err := p.choose("0.0003", "the best"); err != nil {
 		t.Fatal(err)
 	}
-	if p.waits() || p.Study.Hash != hash {
-		t.Errorf("after the choice: waits %v, hash %s, was %s", p.waits(), p.Study.Hash, hash)
+	if p.Waits() || p.Manifest.Hash != hash {
+		t.Errorf("after the choice: waits %v, hash %s, was %s", p.Waits(), p.Manifest.Hash, hash)
 	}
-	if c := p.Study.Parts[2].Chosen; c != "learning rate 3e-4: the best" || p.Study.Parts[0].Chosen != "" {
-		t.Errorf("chosen %q and %q", p.Study.Parts[0].Chosen, c)
+	if c := p.Manifest.Parts[2].Chosen; c != "learning rate 3e-4: the best" || p.Manifest.Parts[0].Chosen != "" {
+		t.Errorf("chosen %q and %q", p.Manifest.Parts[0].Chosen, c)
 	}
 	for _, plan := range p.Parts[1:] {
 		for _, e := range plan.Manifest.Runs {
@@ -103,7 +103,7 @@ func TestAssignment(t *testing.T) {
 func TestAssignmentPerArm(t *testing.T) {
 	long(t)
 	p := newAssignment(t, Assignment{Rates: []string{"1e-3", "3e-3"}, PerArm: true, Options: PlanOptions{Seeds: []uint64{1, 2}}})
-	if p.waits() {
+	if p.Waits() {
 		t.Error("it waits for a rate")
 	}
 	m := p.Parts[1].Manifest
@@ -162,7 +162,7 @@ func TestAssignmentErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := NewAssignment(tt.ask)
+			_, err := NewStudy(tt.ask)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, config.ErrConfig) {
 				t.Errorf("error %v, want a configuration error with %q", err, tt.want)
 			}
@@ -197,7 +197,8 @@ func TestPrepareStudy(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "study")
 	p := newAssignment(t, ask(nil))
-	if err := p.Prepare(dir, 0); err != nil {
+	p.Dir = dir
+	if err := p.Prepare(); err != nil {
 		t.Fatal(err)
 	}
 	if err := Prepare(filepath.Join(dir, "lr"), p.Parts[0]); err != nil {
@@ -206,19 +207,20 @@ func TestPrepareStudy(t *testing.T) {
 
 	// A second process chooses first; this one follows.
 	second := newAssignment(t, ask(nil))
+	second.Dir = dir
 	if err := second.choose("0.003", "theirs"); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.settle(dir); err != nil {
+	if err := second.settle(); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.choose("0.001", "ours"); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.settle(dir); err != nil {
+	if err := p.settle(); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Study.Parts[3]; got.Chosen != "learning rate 3e-3: theirs" || got.Set[0].Value != "0.003" {
+	if got := p.Manifest.Parts[3]; got.Chosen != "learning rate 3e-3: theirs" || got.Set[0].Value != "0.003" {
 		t.Errorf("part %+v", got)
 	}
 	if cfg, err := frozen(p.Parts[3].Manifest.Runs[0]); err != nil || cfg.Train.LearningRate != 0.003 {
@@ -227,8 +229,9 @@ func TestPrepareStudy(t *testing.T) {
 
 	// The same request finds the study with its choice; others are refused.
 	same := newAssignment(t, ask(func(a *Assignment) { a.Options.Argv = []string{"another", "line"} }))
-	if err := same.Prepare(dir, 0); err != nil || len(same.Study.Parts[1].Set) == 0 {
-		t.Errorf("the same study: %+v, %v", same.Study, err)
+	same.Dir = dir
+	if err := same.Prepare(); err != nil || len(same.Manifest.Parts[1].Set) == 0 {
+		t.Errorf("the same study: %+v, %v", same.Manifest, err)
 	}
 	refused := []struct {
 		name   string
@@ -243,7 +246,8 @@ func TestPrepareStudy(t *testing.T) {
 	for _, tt := range refused {
 		t.Run(tt.name, func(t *testing.T) {
 			other := newAssignment(t, ask(tt.change))
-			err := other.Prepare(dir, 0)
+			other.Dir = dir
+			err := other.Prepare()
 			if !errors.Is(err, config.ErrConfig) {
 				t.Fatalf("error %v, want a configuration error", err)
 			}
@@ -259,7 +263,8 @@ func TestPrepareStudy(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(other, file), []byte("{}"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Prepare(other, 0); !errors.Is(err, config.ErrConfig) {
+		p.Dir = other
+		if err := p.Prepare(); !errors.Is(err, config.ErrConfig) {
 			t.Errorf("next to %s: error %v", file, err)
 		}
 	}
@@ -288,7 +293,7 @@ func TestAssignmentAll(t *testing.T) {
 	long(t)
 	p := newAssignment(t, Assignment{All: true, Options: PlanOptions{Path: "smoke", Seeds: []uint64{1}}})
 	var names []string
-	for _, part := range p.Study.Parts {
+	for _, part := range p.Manifest.Parts {
 		names = append(names, part.Name)
 	}
 	if got := strings.Join(names, " "); got != "lr baseline lengthnorm stdnorm offpolicy clip prompt" {
@@ -308,7 +313,7 @@ func TestAssignmentAll(t *testing.T) {
 		t.Errorf("notes %q", notes)
 	}
 	newAssignment(t, Assignment{All: true, PerArm: true, Options: PlanOptions{Seeds: []uint64{1}}})
-	if q := newAssignment(t, Assignment{Options: PlanOptions{Path: "smoke", Seeds: []uint64{1}}}); q.Study.Hash == p.Study.Hash {
+	if q := newAssignment(t, Assignment{Options: PlanOptions{Path: "smoke", Seeds: []uint64{1}}}); q.Manifest.Hash == p.Manifest.Hash {
 		t.Error("the study has the hash of the four experiments")
 	}
 }

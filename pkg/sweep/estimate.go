@@ -2,9 +2,12 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
@@ -317,4 +320,24 @@ func mean(values []float64) float64 {
 		sum += v
 	}
 	return sum / float64(max(1, len(values)))
+}
+
+// ProposedTime is a time limit for a run of these entries with this many threads: twice what the
+// first steps take on this machine. It is an error if that can't be measured.
+func (p *Plan) ProposedTime(
+	ctx context.Context, entries []sweepdir.Entry, threads int, now func() time.Time,
+) (time.Duration, error) {
+	estimates, err := EstimateTime(ctx, []*Plan{p}, 1, threads, NewProbe(now))
+	if err != nil {
+		return 0, err
+	}
+	var longest float64
+	for _, e := range entries {
+		longest = max(longest, estimates[0].Arms[e.Arm])
+	}
+	const step, most = 10 * time.Minute, 365 * 24 * time.Hour
+	if estimates[0].AtLeast || longest*2 > most.Seconds() {
+		return 0, errors.New("two steps take longer than a minute")
+	}
+	return time.Duration(math.Ceil(2*longest/step.Seconds()))*step + step, nil
 }

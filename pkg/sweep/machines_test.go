@@ -117,7 +117,7 @@ func TestStatusOnAnotherMachine(t *testing.T) {
 	m := fakeManifest(1, 1)
 	dir := writeSweep(t, m)
 	away(t, m.Runs[0].Path(dir))
-	s, err := ReadStatus(t.Context(), dir, time.Now(), nil)
+	s, err := ReadStatus(dir, time.Now(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package sweep
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,12 +13,75 @@ import (
 	"time"
 
 	"grpo/internal/regular"
+	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
 const elsewhereHint = "give another --out, or --fresh to start over in a new folder next to it"
+
+// Located is a plan with the folder in which it is run.
+type Located struct {
+	*Plan
+	Dir      string
+	Siblings []string // sweeps from which finished runs are copied
+	Added    []uint64 // seeds that the sweep in the folder does not have yet
+	Waits    bool     // part of a study whose learning rate is not chosen yet: there is no folder
+	Prefix   string   // part of a study: its name with a slash, for [Located.Rows]
+}
+
+// Locate finds the folder's sweep and its siblings. It fails as [Prepare] does and
+// writes nothing.
+func Locate(dir string, p *Plan) (*Located, error) {
+	reuse := slices.DeleteFunc(slices.Clone(p.Reuse), func(from string) bool { return from == filepath.Clean(dir) })
+	isNamed := func(from string) bool { return slices.Contains(reuse, from) }
+	neighbours := slices.DeleteFunc(Siblings(dir, p), isNamed)
+	out := &Located{Dir: dir, Siblings: slices.Concat(reuse, neighbours)}
+	var err error
+	if out.Plan, err = Find(dir, p, out.Siblings); err != nil {
+		return nil, err
+	}
+	if out.Manifest.Fresh {
+		out.Siblings = reuse
+	}
+	old, err := sweepdir.ReadManifest(dir)
+	if seeds := out.Manifest.Seeds; err == nil && len(old.Seeds) <= len(seeds) {
+		out.Added = seeds[len(old.Seeds):]
+	}
+	return out, nil
+}
+
+// AddedText is a line about the seeds that the sweep in the folder does not have yet; empty if it has
+// all.
+func (p *Located) AddedText() string {
+	if len(p.Added) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s added to the sweep in this folder: %s", textutil.Count(len(p.Added), "seed"), joinSeeds(p.Added, " "))
+}
+
+// stateOf reads the state of a run of the plan.
+func (p *Located) stateOf(e sweepdir.Entry) sweepdir.RunState {
+	if p.Waits {
+		return sweepdir.RunState{Entry: e, State: sweepdir.Missing}
+	}
+	return sweepdir.StateOf(p.Dir, e)
+}
+
+// Run freezes the plan in its folder, or finds it there, and trains the missing
+// runs. It returns the sweep even with an error, so that finished runs can be
+// reported; nil if nothing could be started.
+func (p *Located) Run(ctx context.Context, opts Options) (*sweepdir.Sweep, error) {
+	if err := CheckRoom(p.Dir, []*Located{p}, opts); err != nil {
+		return nil, err
+	}
+	if err := p.Prepare(opts.Observer.Note); err != nil {
+		return nil, err
+	}
+	opts.Siblings = p.Siblings
+	return Run(ctx, p.Dir, opts)
+}
 
 // Prepare freezes a plan in dir, which is made: sweep.yaml first, manifest.json
 // last. If dir holds the same sweep (by [sweepdir.Manifest.Hash]) it is left as it
@@ -156,6 +220,19 @@ func claimFor(
 		}
 		time.Sleep(every)
 	}
+}
+
+// Claimed calls f while the folder of a sweep or a study is claimed, so that two commands never
+// submit the same run. It waits up to a minute for another command on this machine.
+func Claimed(dir string, kind rundir.Kind, f func() error) error {
+	unlock, err := claimFor(time.Minute, dir, kind, nil)
+	if isLocked(err) {
+		return fmt.Errorf("submit the runs: %w (another command submits them now; run this one again later)", err)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(), unlock())
 }
 
 // withSeeds returns the manifest with the runs of these seeds alone.

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 
 	"grpo/pkg/sweepdir"
@@ -38,86 +37,42 @@ type Preview struct {
 	Disk     float64 // bytes that the unfinished runs take on the disk, at most
 }
 
-// Preview makes no change in the sweep's folder: it measures in a temporary one.
-func (p *Located) Preview(ctx context.Context, opts Options) (*Preview, error) {
-	if err := p.Check(opts); err != nil {
-		return nil, err
-	}
-	v := &Preview{Disk: diskOf(p.Dir, p.Manifest, opts.Jobs)}
-	v.add(p, "", make([]bool, len(p.Manifest.Runs)), opts.Version)
-	return v, v.estimate(ctx, []*Plan{p.Plan}, opts)
-}
-
-// Preview is [Located.Preview] for a study in dir, whose learning rate the plan
-// adopts.
-func (p *AssignmentPlan) Preview(ctx context.Context, dir string, opts Options) (*Preview, error) {
-	if _, err := p.find(dir); err != nil {
-		return nil, err
-	}
-	if err := p.checkMemory(dir, opts.Memory); err != nil {
-		return nil, err
-	}
-	if err := p.CheckDisk(dir, opts.Jobs, opts.Disk); err != nil {
-		return nil, err
-	}
-	v := &Preview{Disk: p.disk(dir, opts.Jobs)}
-	for i, copied := range p.Copied() {
-		name, part := p.Study.Parts[i].Name, &Located{Plan: p.Parts[i]}
-		if i == 0 || !p.waits() {
-			var err error
-			if part, err = Locate(filepath.Join(dir, name), p.Parts[i]); err != nil {
-				return nil, err
+// NewPreview lists the runs of a sweep, or of the parts of a study, and measures how long the missing
+// ones take. It makes no change in their folders: it measures in a temporary one.
+func NewPreview(ctx context.Context, parts []*Located, opts Options) (*Preview, error) {
+	v := &Preview{Disk: diskOf(parts, opts.Jobs)}
+	seen := map[string]bool{} // hashes of the runs of earlier parts
+	for _, p := range parts {
+		rows := p.Rows(opts.Version)
+		for i := range rows {
+			switch row := &rows[i]; {
+			case sweepdir.Ended(row.State):
+			case seen[p.Manifest.Runs[i].Hash]:
+				row.State, row.From = StateCopy, ""
+				v.Copies++
+			case row.State == StateCopy:
+				v.Reused++
+			default:
+				v.Missing++
 			}
 		}
-		v.add(part, name+"/", copied, opts.Version)
-	}
-	return v, v.estimate(ctx, p.Parts, opts)
-}
-
-// add appends a part whose folders begin with prefix. Runs marked as copied are
-// those of an earlier part. A part without a folder has no learning rate yet.
-func (v *Preview) add(p *Located, prefix string, copied []bool, version string) {
-	var from map[string]reusedRun
-	if p.Dir != "" {
-		from = findReusable(p.Dir, p.Manifest.Runs, Options{Siblings: p.Siblings, Version: version}, func(string, ...any) {})
-	}
-	var rows []PreviewRun
-	for i, e := range p.Manifest.Runs {
-		arm := p.Manifest.Arms[e.Arm]
-		row := PreviewRun{
-			Index: e.Index, Arm: arm.Name, Name: p.Manifest.NameOf(e.Arm), Seed: e.Seed, Set: arm.Set, State: sweepdir.Missing,
+		for _, e := range p.Manifest.Runs {
+			seen[e.Hash] = true
 		}
-		if p.Dir == "" {
-			rate := sweepdir.Override{Key: RateKey, Value: "(best of part lr)"}
-			row.Set = append(slices.Clone(arm.Set), rate)
-		} else {
-			row.Dir, row.Hash, row.State = prefix+e.Dir, e.Hash, p.Manifest.Settle(sweepdir.StateOf(p.Dir, e)).State
-		}
-		switch {
-		case sweepdir.Ended(row.State):
-		case copied[i]:
-			row.State = StateCopy
-			v.Copies++
-		case from[e.Hash].sweep != "":
-			row.State, row.From = StateCopy, from[e.Hash].sweep
-			v.Reused++
-		default:
-			v.Missing++
-		}
-		rows = append(rows, row)
+		v.Parts = append(v.Parts, rows)
 	}
-	v.Parts = append(v.Parts, rows)
-}
-
-// estimate measures how long the missing runs take.
-func (v *Preview) estimate(ctx context.Context, plans []*Plan, opts Options) (err error) {
 	if v.Missing == 0 {
-		return nil
+		return v, nil
 	}
 	opts = opts.withDefaults()
 	opts.Observer.Note("measuring the first steps")
+	var plans []*Plan
+	for _, p := range parts {
+		plans = append(plans, p.Plan)
+	}
+	var err error
 	if v.Estimate, err = EstimateTime(ctx, plans, opts.Jobs, opts.Cores, NewProbe(opts.Now)); err != nil {
-		return err
+		return nil, err
 	}
 	for i, e := range v.Estimate {
 		var missing []sweepdir.Entry
@@ -133,5 +88,31 @@ func (v *Preview) estimate(ctx context.Context, plans []*Plan, opts Options) (er
 		}
 		v.MissingS += Makespan(missing, e.Arms, e.Jobs)
 	}
-	return nil
+	return v, nil
+}
+
+// Rows lists the runs of a sweep with their states; those that this version of the program would copy
+// from another folder have the state [StateCopy].
+func (p *Located) Rows(version string) (rows []PreviewRun) {
+	var from map[string]reusedRun
+	if !p.Waits {
+		from = findReusable(p.Dir, p.Manifest.Runs, Options{Siblings: p.Siblings, Version: version}, func(string, ...any) {})
+	}
+	for _, e := range p.Manifest.Runs {
+		arm := p.Manifest.Arms[e.Arm]
+		row := PreviewRun{
+			Index: e.Index, Arm: arm.Name, Name: p.Manifest.NameOf(e.Arm), Seed: e.Seed, Set: arm.Set, State: sweepdir.Missing,
+		}
+		if p.Waits {
+			rate := sweepdir.Override{Key: RateKey, Value: "(best of part lr)"}
+			row.Set = append(slices.Clone(arm.Set), rate)
+		} else {
+			row.Dir, row.Hash, row.State = p.Prefix+e.Dir, e.Hash, p.Manifest.Settle(p.stateOf(e)).State
+		}
+		if reused, ok := from[e.Hash]; ok && !sweepdir.Ended(row.State) {
+			row.State, row.From = StateCopy, reused.sweep
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }

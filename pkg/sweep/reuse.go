@@ -185,11 +185,11 @@ func findReusable(
 
 // reuseRuns copies the finished runs of other sweeps for runs that have not
 // started, and reports each as found. A run that can't be copied is trained.
-func (r *runner) reuseRuns() {
+func (r *scan) reuseRuns() {
 	if len(r.opts.StudySweeps)+len(r.opts.Siblings) == 0 {
 		return
 	}
-	reusable := findReusable(r.dir, r.waitingEntries(), r.opts, r.note)
+	reusable := findReusable(r.dir, r.entries(waiting), r.opts, r.note)
 	if len(reusable) == 0 {
 		return
 	}
@@ -229,7 +229,7 @@ func (r *runner) reuseRuns() {
 
 // removeCopies deletes incomplete copies of a killed process. The caller holds
 // the sweep's lock.
-func (r *runner) removeCopies() {
+func (r *scan) removeCopies() {
 	runs := filepath.Join(r.dir, sweepdir.RunsDir)
 	entries, _ := os.ReadDir(runs) // none before the first run
 	for _, e := range entries {

@@ -8,59 +8,13 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
-// One goroutine owns all state of a sweep: it starts processes while there are free
-// slots, and then waits until a process ends, the folders are due to be read, or the
-// context ends. Each run is in one of the phases below. Its state is always read
-// from its folder: result.json means finished, status.json has the last checkpoint
-// and the reason of a failure, a claim means that a process is running it. So this
-// process may be killed at any time, and another may run the same sweep.
-//
-//	waiting -> running -> finished            result.json exists
-//	              |-> waiting                 the process died: again from the checkpoint
-//	              |-> failed                  it reported an error, or died too often
-//	              |-> stopped                 interrupted
-//	waiting -> elsewhere -> finished/waiting  another grpo has the run's folder
-type phase int
-
-const (
-	waiting phase = iota
-	running
-	elsewhere
-	finished
-	failed
-	stopped
-	queued // in Slurm, which trains it
-	paused // at a rung of halving, until all runs have reached it
-	halved // its arm was stopped
-)
-
-// job is a run of the sweep as this process knows it.
-type job struct {
-	entry sweepdir.Entry
-	path  string
-	phase phase
-
-	process  Process
-	watch    *watch    // while running or elsewhere
-	free     time.Time // when the process of another machine was seen to have ended
-	logFrom  int64     // offset of the process's part of the log
-	attempts int       // processes started
-	killed   error     // why this program killed the process
-
-	deaths    int // in a row, without a new checkpoint
-	saved     int // step of the last checkpoint known
-	notBefore time.Time
-	failure   error
-}
-
+// One goroutine owns all state of a sweep: it starts processes while there are free slots, and then
+// waits until a process ends, the folders are due to be read, or the context ends. The phases of a
+// run are in scan.go.
 type runner struct {
-	opts     Options
-	dir      string
-	manifest sweepdir.Manifest
-	jobs     []*job
+	*scan
 	slots    int // parallel runs
 	running  int
 	ends     chan func() // a process has ended; the function handles it
@@ -87,14 +41,16 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 	opts = opts.withDefaults()
 	now := opts.Now()
 	r := &runner{
-		opts: opts, dir: dir, manifest: s.Manifest, ends: make(chan func(), len(s.Runs)),
+		scan: newScan(s, opts), ends: make(chan func(), len(s.Runs)),
 		started: now, lastPoll: now, slots: Slots(opts.Jobs, opts.Cores, len(s.Runs)),
+	}
+	if gone := r.in(failed); opts.FailFast && len(gone) > 0 {
+		r.halt(fmt.Errorf("%s failed", r.name(gone[0])))
 	}
 	if opts.Jobs > opts.Cores {
 		r.note("%d runs at a time instead of %d: this machine has %d cores, "+
 			"and two threads on one would only slow both down", opts.Cores, opts.Jobs, opts.Cores)
 	}
-	r.scan(s)
 	r.leaveQueued(ctx)
 	r.reuseRuns()
 	r.limitSlots()
@@ -106,72 +62,10 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 	return after, r.verdict(after)
 }
 
-func (r *runner) note(format string, args ...any) { r.opts.Observer.Note(fmt.Sprintf(format, args...)) }
-
-// in returns the runs in a phase.
-func (r *runner) in(p phase) (out []*job) {
-	for _, j := range r.jobs {
-		if j.phase == p {
-			out = append(out, j)
-		}
-	}
-	return out
-}
-
-// waitingEntries returns the entries of the runs that wait.
-func (r *runner) waitingEntries() (out []sweepdir.Entry) {
-	for _, j := range r.in(waiting) {
-		out = append(out, j.entry)
-	}
-	return out
-}
-
 // threads is the share of the cores for a run that is started now.
 func (r *runner) threads() int {
 	active := min(r.slots, r.running+len(r.in(waiting)))
 	return max(1, r.opts.Cores/max(1, active))
-}
-
-// scan finds the finished runs, and reports at once those that can't be trained.
-func (r *runner) scan(s *sweepdir.Sweep) {
-	for _, state := range s.Runs {
-		j := &job{entry: state.Entry, path: state.Path(r.dir)}
-		r.jobs = append(r.jobs, j)
-		err := state.CheckFolder(r.dir) // of a link not even the log is read
-		if err == nil && state.Finished() {
-			err = sameRewards(state) // in a sweep, all runs are trained on the same rewards
-		}
-		switch {
-		case err != nil:
-			r.giveUp(j, state, err)
-		case state.Finished():
-			r.finish(Found, j, state)
-		case state.State == sweepdir.Dead:
-			r.note("%s: %s", r.name(j), state.Error)
-		case state.State == sweepdir.Stopped:
-			j.phase = halved
-			r.emit(Event{Kind: Found, State: state}, j)
-		}
-	}
-}
-
-// sameRewards returns an error if a finished run was trained with other contents of a script of its
-// reward functions.
-func sameRewards(s sweepdir.RunState) error {
-	if s.Run.Meta == nil || len(s.Run.Meta.RewardFiles) == 0 {
-		return nil
-	}
-	c, err := frozen(s.Entry)
-	if err != nil {
-		return err
-	}
-	return train.SameRewards(c, s.Run.Meta)
-}
-
-// finish reports a run that has its result.
-func (r *runner) finish(kind EventKind, j *job, state sweepdir.RunState) {
-	j.phase = finished
-	r.emit(Event{Kind: kind, State: state}, j)
 }
 
 // loop runs until this process has nothing left to do or to wait for.
@@ -273,18 +167,4 @@ func (r *runner) start(j *job) {
 func (r *runner) follow(j *job, state sweepdir.RunState) {
 	j.phase, j.watch, j.free = elsewhere, newWatch(j.path), time.Time{}
 	r.emit(Event{Kind: Elsewhere, State: state}, j)
-}
-
-func (r *runner) name(j *job) string {
-	return fmt.Sprintf("%s, seed %d", r.manifest.NameOf(j.entry.Arm), j.entry.Seed)
-}
-
-// emit completes an event and reports it, with the end of the run's log if it has an
-// error.
-func (r *runner) emit(e Event, j *job) {
-	e.Entry, e.Attempt = j.entry, j.attempts
-	if e.Err != nil && j.attempts > 0 {
-		e.LogTail, e.LogPath = logTail(j.path, j.logFrom)
-	}
-	r.opts.Observer.Event(e)
 }

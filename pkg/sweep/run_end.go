@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
@@ -104,10 +105,9 @@ func (r *runner) died(j *job, state sweepdir.RunState, why error) {
 	}
 }
 
-// giveUp leaves a run to the user's next command.
+// giveUp is [scan.giveUp], which stops the sweep with FailFast.
 func (r *runner) giveUp(j *job, state sweepdir.RunState, why error) {
-	j.phase, j.failure = failed, why
-	r.emit(Event{Kind: GaveUp, State: state, Err: why}, j)
+	r.scan.giveUp(j, state, why)
 	if r.opts.FailFast {
 		r.halt(fmt.Errorf("%s failed", r.name(j)))
 	}
@@ -171,4 +171,40 @@ func (r *runner) wait(j *job) {
 		}
 	}
 	j.phase = waiting
+}
+
+// EarlyDeathsError reports a sweep that was stopped because several processes
+// died before their first step.
+type EarlyDeathsError struct {
+	Run    string // the last of them: arm and seed
+	Reason error
+	Log    string
+}
+
+// Error implements error.
+func (e *EarlyDeathsError) Error() string {
+	return fmt.Sprintf("stopped: %d processes died before their first step within a minute; "+
+		"the last, %s: %v (log: %s)", maxEarlyDeaths, e.Run, e.Reason, e.Log)
+}
+
+// verdict is the error of a sweep that ended in this state.
+func (r *runner) verdict(s *sweepdir.Sweep) error {
+	e, done := r.failures(s)
+	early, stoppedEarly := r.halted.(*EarlyDeathsError)
+	switch {
+	case r.interrupted && e.Left > 0:
+		also := ""
+		if n := len(e.Failures); n > 0 {
+			also = fmt.Sprintf(", %d failed", n)
+		}
+		return fmt.Errorf("%w: %d of %s done%s; the same command continues", train.ErrInterrupted, done,
+			textutil.Count(e.Total, "run"), also)
+	case stoppedEarly:
+		return early
+	case len(e.Failures) > 0:
+		return e
+	case r.undecided != nil:
+		return r.undecided
+	}
+	return nil
 }

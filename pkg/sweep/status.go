@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -9,10 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
+	"grpo/pkg/config"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
-	"grpo/pkg/sweep/slurm"
 	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 // RunStatus is the progress of a run.
@@ -63,7 +65,7 @@ type SlurmRun struct {
 	Node   string `json:"node,omitempty"`
 }
 
-// States of runs that wait in Slurm's queue.
+// States of runs that wait in a cluster's queue.
 const (
 	StateQueued   = "queued"
 	StateRequeued = "requeued" // preempted, at its time limit, or its node failed: it continues later
@@ -93,9 +95,9 @@ type Status struct {
 	prepared   float64 // seconds since the study or one of its sweeps was prepared; -1: unknown
 }
 
-// ReadStatus reads the folder of a run, a sweep or a study. It changes nothing. If runs were
-// submitted to Slurm, it asks there about their jobs.
-func ReadStatus(ctx context.Context, dir string, now time.Time, run slurm.Exec) (*Status, error) {
+// ReadStatus reads the folder of a run, a sweep or a study. It changes nothing. ask adds what is
+// known of the jobs of a sweep or a study that were submitted to a cluster; nil = nothing.
+func ReadStatus(dir string, now time.Time, ask func(*Status) error) (*Status, error) {
 	s := &Status{Dir: dir, Counts: map[string]int{}, Runs: []RunStatus{}, prepared: -1}
 	var argv []string // of the command that made the folder
 	var err error
@@ -114,8 +116,8 @@ func ReadStatus(ctx context.Context, dir string, now time.Time, run slurm.Exec) 
 	if err != nil {
 		return nil, err
 	}
-	if s.Kind != "run" {
-		if err := s.askSlurm(ctx, run); err != nil {
+	if s.Kind != "run" && ask != nil {
+		if err := ask(s); err != nil {
 			return nil, err
 		}
 	}
@@ -126,7 +128,7 @@ func ReadStatus(ctx context.Context, dir string, now time.Time, run slurm.Exec) 
 	if s.Finished = next < 0 && len(s.Absent) == 0; s.Finished || argv == nil {
 		return s, nil
 	}
-	s.Continue = textutil.CommandLine(continueArgs(s.Kind, argv, dir))
+	s.Continue = textutil.CommandLine(ContinueArgs(s.Kind, argv, dir))
 	if s.Kind == "sweep" && slices.Contains(argv, "--prepare") {
 		index := fmt.Sprint(s.Runs[next].Index)
 		s.OneRun = textutil.CommandLine([]string{argv[0], "task", "--sweep", dir, "--index", index})
@@ -257,10 +259,10 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 	}
 }
 
-// continueArgs returns the command that continues the folder dir of a run, a sweep or a
+// ContinueArgs returns the command that continues the folder dir of a run, a sweep or a
 // study, given the one that made it. The folder may have been moved, or chosen by --fresh,
 // so --out is the folder that was asked about.
-func continueArgs(kind string, argv []string, dir string) []string {
+func ContinueArgs(kind string, argv []string, dir string) []string {
 	switch {
 	case len(argv) < 2:
 		return argv
@@ -279,4 +281,47 @@ func continueArgs(kind string, argv []string, dir string) []string {
 		out = append(out, folder...)
 	}
 	return out
+}
+
+// Advise sets the advice for the first run whose process may have been killed for lack of memory;
+// available bytes, 0 = unknown. It reads the run's problems and its model, which may take seconds.
+func (s *Status) Advise(available int64) {
+	for _, r := range s.Runs {
+		if r.State != sweepdir.Dead {
+			continue
+		}
+		run, err := rundir.Peek(r.Dir)
+		if err != nil || !run.MayLackMemory() {
+			continue
+		}
+		if s.Advice = adviceFor(r.Dir, available); s.Advice != "" {
+			return
+		}
+	}
+}
+
+// adviceFor is empty for a run whose configuration or inputs can't be read, which the run itself reports.
+func adviceFor(dir string, available int64) string {
+	path := filepath.Join(dir, rundir.ConfigFile)
+	text, err := regular.Read(path, regular.MaxDocument)
+	if err != nil {
+		return ""
+	}
+	loaded, err := config.LoadText(path, text)
+	if err != nil {
+		return ""
+	}
+	p, err := train.ProblemsOf(loaded.Config)
+	if err != nil {
+		return ""
+	}
+	m, err := policy.Of(loaded.Config)
+	if err != nil {
+		return ""
+	}
+	need, err := train.MemoryOf(m, loaded.Config, p, 1)
+	if err != nil {
+		return ""
+	}
+	return train.AfterKill(m, loaded.Config, need, available)
 }

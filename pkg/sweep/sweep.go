@@ -4,11 +4,11 @@ package sweep
 
 import (
 	"cmp"
+	"context"
 	"runtime"
 	"time"
 
 	"grpo/pkg/config"
-	"grpo/pkg/sweep/slurm"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
@@ -35,7 +35,7 @@ const (
 	Hung                       // no heartbeat for too long
 	Stopped                    // interrupted with a checkpoint
 	Elsewhere                  // another grpo process is running it
-	Queued                     // its job waits in Slurm's queue again
+	Queued                     // its job waits in the cluster's queue again
 )
 
 // Event is reported to the observer of [Run], one at a time.
@@ -71,9 +71,11 @@ type Options struct {
 	Memory                int64           // for all runs together, in bytes; 0 = unknown
 	Disk                  train.DiskCheck // of all runs together; nil = no check
 	Launcher              Launcher
-	Slurm                 slurm.Exec // asks about runs that are queued there; nil = there are none
 	Observer              Observer
 	Now                   func() time.Time
+	// Queued returns the runs in a folder that are queued or running on a cluster, by their index;
+	// nil = there are none.
+	Queued func(ctx context.Context, dir string) (map[int]bool, error)
 
 	// The rest is for tests; 0 = the default.
 	Cores     int           // GOMAXPROCS

@@ -3,43 +3,61 @@ package sweep
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"grpo/pkg/rundir"
-	"grpo/pkg/sweep/slurm"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
 
+// Queue is where the jobs of a sweep's runs wait, on a cluster.
+type Queue interface {
+	// Name is the scheduler's, for messages.
+	Name() string
+	// Ask asks what became of the jobs. If that fails, the last answers stay.
+	Ask(ctx context.Context) error
+	// Job returns what the last answer shows of a run, by its index.
+	Job(index int) JobState
+	// Ended describes how the job of a run ended, with the path of its log; empty if that is not known.
+	Ended(index int) (text, log string)
+	// MaySubmit reports whether a job may still submit runs of the sweep.
+	MaySubmit() bool
+}
+
+// JobState is what a queue shows of a run.
+type JobState struct {
+	ID     string // of the job
+	Exists bool   // it waits or runs
+	Waits  bool
+	Held   string // why it waits until somebody acts; empty if nobody must
+}
+
 // WaitOptions say how submitted runs are followed.
 type WaitOptions struct {
-	Exec     slurm.Exec
+	Queue    Queue
 	Observer Observer
 	Now      func() time.Time
-	// Study is the folder of the sweep's study, whose jobs may submit the sweep's runs; or empty.
-	Study string
 	// Ready is called once, when the sweep's folder exists; or nil.
 	Ready func() error
 
 	// The rest is for tests; 0 = the default.
 	Poll  time.Duration // a second between two reads of the folders
-	Pause time.Duration // 40 seconds before Slurm is first asked; the pause grows to 4.5 times that
+	Pause time.Duration // 40 seconds before the queue is first asked; the pause grows to 4.5 times that
 	Grace time.Duration // a minute, which a result may need to become visible
 }
 
-// waiter follows the runs of a sweep. Their folders are the truth; Slurm only tells that a job is
+// waiter follows the runs of a sweep. Their folders are the truth; the queue only tells that a job is
 // gone without a result.
 type waiter struct {
-	*runner
+	*scan // nil until the sweep's folder exists
 	WaitOptions
 	pause   time.Duration
-	asked   time.Time         // when Slurm is asked next
-	gone    map[int]time.Time // runs without a job, by their index: since when
-	queue   *Queue            // the last answer
-	failing bool              // Slurm did not answer the last time
+	asked   time.Time         // when the queue is asked next
+	gone    map[int]time.Time // runs without a job, by their index: since when; -1 = the sweep's folder
+	failing bool              // the queue did not answer the last time
 	held    map[string]bool   // jobs about which there was a note
 }
 
@@ -51,51 +69,69 @@ func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, e
 	opts.Poll = cmp.Or(opts.Poll, time.Second)
 	opts.Pause = cmp.Or(opts.Pause, 40*time.Second)
 	opts.Grace = cmp.Or(opts.Grace, time.Minute)
-	now := opts.Now()
-	w := &waiter{WaitOptions: opts, pause: opts.Pause, asked: now.Add(opts.Pause), gone: map[int]time.Time{}, held: map[string]bool{}}
-	w.runner = &runner{opts: Options{Observer: opts.Observer, Now: opts.Now}, dir: dir}
+	w := &waiter{
+		WaitOptions: opts, pause: opts.Pause, asked: opts.Now().Add(opts.Pause), gone: map[int]time.Time{}, held: map[string]bool{},
+	}
 	tick := time.NewTicker(opts.Poll)
 	defer tick.Stop()
 	for {
-		if err := w.look(ctx); err != nil {
+		if err := w.look(ctx, dir); err != nil {
 			return nil, err
 		}
-		if w.jobs != nil && len(w.in(waiting))+len(w.in(running)) == 0 {
+		if w.scan != nil && len(w.in(waiting, running)) == 0 {
 			break
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: the jobs stay in Slurm (grpo status shows them, grpo cancel cancels them)",
-				train.ErrInterrupted)
+			return nil, fmt.Errorf("%w: the jobs stay in %s (grpo status shows them, grpo cancel cancels them)",
+				train.ErrInterrupted, opts.Queue.Name())
 		}
 	}
 	s, err := sweepdir.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	return s, w.verdict(s)
+	if e, _ := w.failures(s); len(e.Failures) > 0 {
+		return s, e
+	}
+	return s, nil
 }
 
-// look reads the folders, and asks Slurm if that is due.
-func (w *waiter) look(ctx context.Context) error {
-	if w.jobs == nil && sweepdir.IsSweep(w.dir) {
+// look reads the folders, and asks the queue if that is due.
+func (w *waiter) look(ctx context.Context, dir string) error {
+	if w.scan == nil && sweepdir.IsSweep(dir) {
 		if w.Ready != nil {
 			if err := w.Ready(); err != nil {
 				return err
 			}
 		}
-		s, err := sweepdir.Open(w.dir)
+		s, err := sweepdir.Open(dir)
 		if err != nil {
 			return err
 		}
-		w.manifest = s.Manifest
-		w.scan(s)
+		w.scan = newScan(s, Options{Observer: w.Observer})
 		for _, j := range w.in(waiting) {
 			j.watch = newWatch(j.path)
 		}
 	}
-	for _, j := range slices.Concat(w.in(waiting), w.in(running)) {
+	if w.scan != nil {
+		w.readFolders()
+	}
+	now := w.Now()
+	if !now.Before(w.asked) {
+		w.ask(ctx, now)
+	}
+	if w.scan != nil {
+		w.giveUpGone(now)
+	} else if w.isLate(-1, now) {
+		return fmt.Errorf("%s was not submitted: the job that submits it ended (see the logs of jobs in its study)", dir)
+	}
+	return nil
+}
+
+func (w *waiter) readFolders() {
+	for _, j := range w.in(waiting, running) {
 		alive, moved := j.watch.poll()
 		if !alive {
 			continue
@@ -113,11 +149,6 @@ func (w *waiter) look(ctx context.Context) error {
 			w.emit(Event{Kind: Progress, State: j.watch.state(j.entry)}, j)
 		}
 	}
-	now := w.Now()
-	if !now.Before(w.asked) {
-		w.ask(ctx, now)
-	}
-	return w.giveUpGone(now)
 }
 
 // begin reports that a run has started.
@@ -128,70 +159,65 @@ func (w *waiter) begin(j *job) {
 	}
 }
 
-// ask asks Slurm what became of the runs. The pause grows, and differs from that of others who wait.
+// ask asks what became of the runs. The pause grows, and differs from that of others who wait.
 func (w *waiter) ask(ctx context.Context, now time.Time) {
 	jitter := time.Duration(now.Nanosecond()) * w.pause / 8 / time.Duration(time.Second)
 	w.asked = now.Add(w.pause + jitter)
 	w.pause = min(w.pause*3/2, w.Pause*9/2)
-	dirs := []string{w.dir}
-	if w.Study != "" {
-		dirs = append(dirs, w.Study)
-	}
-	queues, err := readQueues(ctx, dirs, w.Exec)
-	if err != nil {
+	if err := w.Queue.Ask(ctx); err != nil {
 		if !w.failing && ctx.Err() == nil {
-			w.note("Slurm does not answer and is asked again: %v", err)
+			w.Observer.Note(fmt.Sprintf("%s does not answer and is asked again: %v", w.Queue.Name(), err))
 		}
 		w.failing = true
 		return
 	}
-	w.failing, w.queue = false, queues[0]
-	if _, continuing := queues[len(queues)-1].alive(); len(continuing) > 0 {
-		clear(w.gone) // that job may still submit runs
+	w.failing = false
+	if w.Queue.MaySubmit() {
+		clear(w.gone)
 		return
 	}
-	if w.jobs == nil {
+	if w.scan == nil {
 		w.miss(-1, now)
+		return
 	}
-	for _, j := range slices.Concat(w.in(waiting), w.in(running)) {
-		t := w.queue.Task(j.entry.Index)
-		if t == nil || t.Ended() {
+	for _, j := range w.in(waiting, running) {
+		is := w.Queue.Job(j.entry.Index)
+		if !is.Exists {
 			w.miss(j.entry.Index, now)
 			continue
 		}
 		delete(w.gone, j.entry.Index)
-		if t.Held() && !w.held[t.ID] {
-			w.held[t.ID] = true
-			w.note("%s", heldText(t))
+		if is.Held != "" && !w.held[is.ID] {
+			w.held[is.ID] = true
+			w.note("%s", is.Held)
 		}
 		switch {
-		case t.Waiting() && j.phase == running:
+		case is.Waits && j.phase == running:
 			j.phase = waiting
 			w.emit(Event{Kind: Queued, State: j.watch.state(j.entry)}, j)
-		case !t.Waiting():
+		case !is.Waits:
 			w.begin(j)
 		}
 	}
 }
 
-// miss notes that a run has no job; -1 means a sweep that does not exist yet.
+// miss notes that a run has no job.
 func (w *waiter) miss(index int, now time.Time) {
 	if _, known := w.gone[index]; !known {
 		w.gone[index] = now
 	}
 }
 
+// isLate says whether a run has had no job for so long that a result would be visible.
+func (w *waiter) isLate(index int, now time.Time) bool {
+	since, ok := w.gone[index]
+	return ok && now.Sub(since) >= w.Grace
+}
+
 // giveUpGone gives up the runs whose jobs left the queue some time ago without a visible result.
-func (w *waiter) giveUpGone(now time.Time) error {
-	late := func(index int) bool {
-		since, ok := w.gone[index]
-		return ok && now.Sub(since) >= w.Grace
-	}
-	if w.jobs == nil && late(-1) {
-		return fmt.Errorf("%s was not submitted: the job that submits it ended (see %s in its study)", w.dir, SlurmDir)
-	}
-	for _, j := range slices.Concat(w.in(waiting), w.in(running)) {
-		if !late(j.entry.Index) {
+func (w *waiter) giveUpGone(now time.Time) {
+	for _, j := range w.in(waiting, running) {
+		if !w.isLate(j.entry.Index, now) {
 			continue
 		}
 		state := sweepdir.StateOf(w.dir, j.entry)
@@ -199,19 +225,18 @@ func (w *waiter) giveUpGone(now time.Time) error {
 			w.finish(Ended, j, state)
 			continue
 		}
-		why, log := w.queue.ended(j.entry.Index)
+		why, log := w.Queue.Ended(j.entry.Index)
 		switch {
 		case state.State == rundir.StateFailed && state.Error != "":
 			why = state.Error
 		case why == "":
 			why = "its job left the queue without a result"
 		}
-		j.phase, j.failure = failed, fmt.Errorf("%s", why)
+		j.phase, j.failure = failed, errors.New(why)
 		e := Event{Kind: GaveUp, State: state, Err: j.failure, LogPath: log}
 		if log != "" {
-			e.LogTail = lastLines(log, 0)
+			e.LogTail = LastLines(log, 0)
 		}
 		w.emit(e, j)
 	}
-	return nil
 }

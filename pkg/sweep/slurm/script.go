@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,6 +108,29 @@ func Submit(ctx context.Context, run Exec, s Script) (id string, err error) {
 	return id, nil
 }
 
+// Hint is what to do about the refusal of a job, by the setting that it is about.
+func Hint(err error) string {
+	text := strings.ToLower(err.Error())
+	for _, h := range []struct{ word, hint string }{
+		{"partition", "set another partition: --partition, launcher.partition (sinfo lists them)"},
+		{"account", "set your account: --account, launcher.account"},
+		{"qos", "set another quality of service: --qos, launcher.qos"},
+		{"memory", "ask for less memory: --memory, launcher.memory"},
+		{"time limit", "ask for less time: --time, launcher.time"},
+		{"gres", "set other resources: --gres, launcher.gres"},
+		{"node configuration", "no node has so much: ask for less by --memory, --cpus or --gres"},
+		{"cpu", "ask for fewer cores: --cpus, launcher.cpus"},
+		{"node", "set other nodes: --exclude, launcher.exclude"},
+		{"array", "the cluster limits the tasks of an array or of a user: submit again when some have ended"},
+		{"limit", "the cluster limits your jobs: submit again when some have ended"},
+	} {
+		if strings.Contains(text, h.word) {
+			return h.hint
+		}
+	}
+	return "see the settings of the section launcher"
+}
+
 // IsID reports whether text is the id of a job: digits.
 func IsID(text string) bool {
 	return text != "" && len(text) < 12 && strings.Trim(text, "0123456789") == ""
@@ -117,6 +141,65 @@ func Indices(tasks []int, limit int) string {
 	out := textutil.Ranges(slices.Sorted(slices.Values(tasks)))
 	if limit > 0 {
 		out += fmt.Sprintf("%%%d", limit)
+	}
+	return out
+}
+
+// Report is a short job of one core with the settings of s and without the generic resources of a
+// run, which calls the program with these arguments. log is the folder of its log.
+func (s Script) Report(log, program string, args ...string) Script {
+	const memory, limit = 2 << 30, 30 * time.Minute
+	s.Name += "-report"
+	s.Log, s.Signal, s.CPUs, s.Memory, s.Time = filepath.Join(log, "%j.log"), false, 1, memory, limit
+	s.Settings.GRES, s.Settings.Exclude = "", ""
+	s.Settings.Directives = slices.DeleteFunc(slices.Clone(s.Settings.Directives), isAmount)
+	if given, err := config.ParseTime(s.Settings.Time); err == nil && given > 0 {
+		s.Time = min(limit, given)
+	}
+	s.Command = append([]string{program}, args...)
+	return s
+}
+
+// isAmount says whether a directive asks for more of something than a report needs.
+func isAmount(directive string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(directive, "-"), "=")
+	name, _, _ = strings.Cut(name, " ")
+	return strings.HasPrefix(name, "gpu") || slices.Contains([]string{
+		"G", "N", "n", "c", "t", "gres", "mem", "mem-per-cpu", "mem-per-gpu", "cpus-per-task", "cpus-per-gpu", "nodes",
+		"ntasks", "exclusive", "time", "time-min", "signal", "array", "a", "output", "o", "error", "e",
+	}, name)
+}
+
+// Array is an array job of runs of a sweep.
+type Array struct {
+	Script
+	Indices []int // of the runs
+	Offset  int   // added to the number of a task
+}
+
+// Arrays divides the job of these runs into arrays whose task numbers are below the cluster's size
+// limit. parallelism is the number of tasks at a time (0 = no limit).
+func (s Script) Arrays(indices []int, size, parallelism int) (out []Array) {
+	for _, i := range slices.Sorted(slices.Values(indices)) {
+		offset := i / size * size
+		if len(out) == 0 || out[len(out)-1].Offset != offset {
+			out = append(out, Array{Script: s, Offset: offset})
+		}
+		last := &out[len(out)-1]
+		last.Indices = append(last.Indices, i)
+	}
+	for i := range out {
+		a := &out[i]
+		var tasks []int
+		for _, index := range a.Indices {
+			tasks = append(tasks, index-a.Offset)
+		}
+		a.Array = Indices(tasks, parallelism)
+		index := `"$SLURM_ARRAY_TASK_ID"`
+		if a.Offset > 0 {
+			index = `"$((SLURM_ARRAY_TASK_ID + ` + strconv.Itoa(a.Offset) + `))"`
+		}
+		a.Rest = " --index " + index + ` --threads "$SLURM_CPUS_PER_TASK"`
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package slurm
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +21,10 @@ func answer(out string, err error) Exec {
 	return func(context.Context, string, string, ...string) (string, error) { return out, err }
 }
 
-func TestQueue(t *testing.T) {
+func TestTasks(t *testing.T) {
 	const text = "12_3|3|PENDING|Resources||abc\n12_4|4|RUNNING|None|node7|abc\n13|N/A|PENDING|Dependency||(null)\n" +
 		"12_5|5|NODE_FAIL|None|node9|abc\nstrange\n"
-	got, err := Queue(t.Context(), answer(text, nil), []string{"12", "13"})
+	got, err := Tasks(t.Context(), answer(text, nil), []string{"12", "13"})
 	want := []Task{
 		{"12", "12_3", 3, "PENDING", "Resources", "", "abc"}, {"12", "12_4", 4, "RUNNING", "", "node7", "abc"},
 		{"13", "13", -1, "PENDING", "Dependency", "", ""}, {"12", "12_5", 5, "NODE_FAIL", "", "node9", "abc"},
@@ -34,13 +36,13 @@ func TestQueue(t *testing.T) {
 		t.Error("a state is misunderstood")
 	}
 	unknown := &Error{Program: "squeue", Text: "slurm_load_jobs error: Invalid job id specified"}
-	if got, err := Queue(t.Context(), answer("", unknown), []string{"9"}); len(got) > 0 || err != nil {
+	if got, err := Tasks(t.Context(), answer("", unknown), []string{"9"}); len(got) > 0 || err != nil {
 		t.Errorf("an unknown id: %v, %v", got, err)
 	}
-	if _, err := Queue(t.Context(), answer("", &Error{Program: "squeue", Text: "timeout"}), []string{"9"}); err == nil {
+	if _, err := Tasks(t.Context(), answer("", &Error{Program: "squeue", Text: "timeout"}), []string{"9"}); err == nil {
 		t.Error("no error")
 	}
-	if _, err := Queue(t.Context(), nil, nil); err != nil { // asks nothing
+	if _, err := Tasks(t.Context(), nil, nil); err != nil { // asks nothing
 		t.Error(err)
 	}
 }
@@ -168,5 +170,105 @@ END
 `
 	if got := s.CommandLine(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Two jobs of a run: the one in the queue counts, whichever is later, and jobs with another comment
+// are none of this sweep's.
+func TestQueueOfARun(t *testing.T) {
+	dir := t.TempDir()
+	if err := (Submission{Job: "12", Comment: "c", Indices: []int{0, 1}, Report: "13"}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Submission{Job: "112", Comment: "d", Indices: []int{1001}, Offset: 1000}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Submission{Job: "30", Comment: "c", Indices: []int{0, 2}}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	q, err := ReadQueue(t.Context(), dir, answer("12_0|0|RUNNING|None|n1|c\n30_0|0|NODE_FAIL|None|n2|c\n"+
+		"30_2|2|PENDING|launch failed requeued held||c\n12_1|1|RUNNING|None|n1|other\n112_1|1|PENDING|None||d\n"+
+		"13|N/A|PENDING|Dependency||c\n12_7|7|RUNNING|None|n1|c\n", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := q.Task(0); got == nil || got.ID != "12_0" {
+		t.Errorf("run 0: %+v", got)
+	}
+	if got := q.Task(1); got != nil {
+		t.Errorf("run 1: %+v", got)
+	}
+	if busy := q.Busy(); len(busy) != 2 || !busy[0] || !busy[1001] {
+		t.Errorf("busy %v", busy)
+	}
+	if got := q.Last(0); got == nil || got.Job != "30" {
+		t.Errorf("last %+v", got)
+	}
+	if ids, _ := q.Alive(); !slices.Equal(ids, []string{"12", "30", "112", "13"}) {
+		t.Errorf("alive %v", ids)
+	}
+	if got := q.FailedNodes(); !slices.Equal(got, []string{"n2"}) {
+		t.Errorf("failed nodes %v", got)
+	}
+}
+
+// Every run is in one array, as a task below the limit.
+func TestArrays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		indices := rapid.SliceOfNDistinct(rapid.IntRange(0, 100), 1, 60, rapid.ID[int]).Draw(t, "indices")
+		limit := rapid.IntRange(2, 40).Draw(t, "limit")
+		var all []int
+		for _, a := range (Script{}).Arrays(indices, limit, 0) {
+			for _, i := range a.Indices {
+				if task := i - a.Offset; task < 0 || task >= limit {
+					t.Fatalf("run %d is task %d of %d", i, task, limit)
+				}
+			}
+			all = append(all, a.Indices...)
+		}
+		if slices.Sort(indices); !slices.Equal(all, indices) {
+			t.Fatalf("%v became %v", indices, all)
+		}
+	})
+}
+
+func TestJobOf(t *testing.T) {
+	if j := JobOf([]string{"SLURM_JOB_ID=", "HOME=/"}); j != nil {
+		t.Errorf("a job outside of Slurm: %+v", j)
+	}
+	j := JobOf([]string{"SLURM_JOB_ID=14", "SLURM_ARRAY_JOB_ID=12", "SLURM_ARRAY_TASK_ID=3", "SLURMD_NODENAME=n", "SLURM_JOB_END_TIME=60"})
+	if j == nil || j.ID != "12_3" || j.Node != "n" || !j.Limit.Equal(time.Unix(60, 0)) {
+		t.Errorf("got %+v", j)
+	}
+}
+
+// What [sweep.Wait] learns from Slurm.
+func TestFollower(t *testing.T) {
+	dir, study := t.TempDir(), t.TempDir()
+	err := errors.Join(
+		Submission{Job: "12", Comment: "c", Indices: []int{0, 1, 2}}.Write(dir),
+		Submission{Job: "20", Comment: "c", Continues: true}.Write(study),
+		os.WriteFile(filepath.Join(dir, Dir, "12_2.log"), []byte("a\nbash: /no/grpo: not found\n"), 0o666),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const jobs = "12_0|0|RUNNING|None|n1|c\n12_1|1|PENDING|JobHeldUser||c\n12_2|2|TIMEOUT|TimeLimit|n1|c\n"
+	f := NewFollower(answer(jobs+"20|N/A|PENDING|Dependency||c\n", nil), dir, study)
+	if err := f.Ask(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, h, e := f.Job(0), f.Job(1), f.Job(2); !r.Exists || r.Waits || !h.Exists || !h.Waits || h.Held == "" || e.Exists {
+		t.Errorf("running %+v, held %+v, ended %+v", r, h, e)
+	}
+	if text, log := f.Ended(2); text != "job 12_2 ended (TIMEOUT): bash: /no/grpo: not found" || log != filepath.Join(dir, Dir, "12_2.log") {
+		t.Errorf("%s, %s", text, log)
+	}
+	if !f.MaySubmit() {
+		t.Error("the study's job is not seen")
+	}
+	f.run = answer("", &Error{Program: "squeue", Text: "Socket timed out"})
+	if err := f.Ask(t.Context()); err == nil || !f.Job(0).Exists {
+		t.Errorf("without an answer: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"grpo/internal/regular"
@@ -151,4 +152,53 @@ func (t *tail[T]) readOn(follows func(last, next T) bool) (ok, changed bool) {
 		t.offset += int64(len(line)) + 1
 		data, changed = rest, true
 	}
+}
+
+func taskLog(run string) string { return filepath.Join(run, sweepdir.TaskLog) }
+
+// logTail returns the end of the output of a run's process since offset, or of the
+// run's own log if the process printed nothing, and the path of that log.
+func logTail(dir string, offset int64) (text, path string) {
+	path = taskLog(dir)
+	text = LastLines(path, offset)
+	if own := filepath.Join(dir, rundir.LogFile); text == "" && stampOf(own) != (stamp{}) {
+		return LastLines(own, 0), own
+	}
+	return text, path
+}
+
+// LastLines returns at most tailLines lines from the last tailBytes of a file, and of
+// a panic the first lines, which have the message.
+func LastLines(path string, from int64) string {
+	const tailLines, tailBytes = 12, 64 << 10
+	data, _, err := regular.Tail(path, from, tailBytes)
+	if err != nil {
+		return ""
+	}
+	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
+	begin := max(0, len(lines)-tailLines)
+	for i, l := range lines {
+		if bytes.HasPrefix(l, []byte("panic: ")) || bytes.HasPrefix(l, []byte("fatal error: ")) {
+			begin = i
+			break
+		}
+	}
+	return string(bytes.Join(lines[begin:min(begin+tailLines, len(lines))], []byte("\n")))
+}
+
+// lastMessage is the message with which a program ended, if its log has one.
+func lastMessage(text string) string {
+	var message string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		for _, p := range []string{"panic: ", "fatal error: ", "runtime: "} {
+			if strings.HasPrefix(line, p) {
+				return line
+			}
+		}
+		if rest, ok := strings.CutPrefix(line, "grpo: "); ok {
+			message = rest
+		}
+	}
+	return message
 }

@@ -10,9 +10,8 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// Missing are the runs that are not finished, not running, can be trained, and are not missing in an
-// earlier part.
-func TestFreeze(t *testing.T) {
+// Waiting are the runs that are not finished and can be trained; another process may be at one.
+func TestScan(t *testing.T) {
 	first, second := fakeManifest(2, 3), fakeManifest(2, 3)
 	second.Runs[5].Hash = "abcdef01"
 	second.Hash = second.Identity()
@@ -37,14 +36,20 @@ func TestFreeze(t *testing.T) {
 	defer unlock()
 
 	j := &journal{}
-	got, err := Freeze(t.Context(), parts, fakeOptions(nil, j))
-	if err != nil || len(got) != 2 {
-		t.Fatal(got, err)
-	}
-	for i, want := range [][]int{{2, 3, 5}, {4, 5}} {
-		if !slices.Equal(got[i].Runs, want) {
-			t.Errorf("part %d: %v, want %v", i, got[i].Runs, want)
+	opts := fakeOptions(nil, j)
+	for i, want := range [][]int{{1, 2, 3, 5}, {1, 2, 3, 4, 5}} {
+		got, err := parts[i].Scan(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
 		}
+		var runs []int
+		for _, e := range got.Waiting {
+			runs = append(runs, e.Index)
+		}
+		if !slices.Equal(runs, want) || got.Finished != 1 || got.Failed != 1-i {
+			t.Errorf("part %d: %v of %+v, want %v", i, runs, got, want)
+		}
+		opts.StudySweeps = append(opts.StudySweeps, parts[i].Dir)
 	}
 	if state := sweepdir.StateOf(parts[1].Dir, second.Runs[0]); !state.Finished() {
 		t.Errorf("the finished run of the first part was not copied: %s", state.State)
@@ -52,7 +57,7 @@ func TestFreeze(t *testing.T) {
 	notes := strings.Join(j.notes, "\n")
 	for _, want := range []string{
 		"a, seed 3 can't be trained: open " + first.Runs[4].Path(dir) + ": not a folder: it is a symbolic link",
-		"another process is training 1 run, which it keeps", "1 run copied from " + dir,
+		"1 run copied from " + dir,
 	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no %q in\n%s", want, notes)

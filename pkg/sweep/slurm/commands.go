@@ -1,12 +1,89 @@
+// Package slurm calls the commands of Slurm: sbatch, squeue, scontrol and scancel. It needs neither
+// accounting (sacct) nor the JSON output, whose form differs between versions.
 package slurm
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"grpo/internal/process"
+	"grpo/internal/textutil"
 )
+
+// Exec runs a program with this standard input and returns its standard output. A program that
+// can't be run or reports an error is an [*Error].
+type Exec func(ctx context.Context, stdin, name string, args ...string) (stdout string, err error)
+
+// Error is the failure of one of Slurm's commands.
+type Error struct {
+	Program string
+	Text    string // its message on one line
+	Missing bool   // it is not on PATH
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Missing {
+		return e.Program + " is not on PATH: Slurm's commands are needed (run this on a login node of the cluster)"
+	}
+	return fmt.Sprintf("%s: %s", e.Program, e.Text)
+}
+
+// IsMissing reports whether an error means that a command of Slurm is not on PATH.
+func IsMissing(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Missing
+}
+
+// Each command has a deadline: a controller that is down lets squeue wait for long, and one under load
+// takes a job late.
+const (
+	answerWithin = 20 * time.Second
+	submitWithin = time.Minute
+)
+
+// Commands runs the commands that are on PATH. One that does not end in time, or prints without end,
+// is killed.
+func Commands(ctx context.Context, stdin, name string, args ...string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", &Error{Program: name, Missing: true}
+	}
+	limit := answerWithin
+	if name == "sbatch" {
+		limit = submitWithin
+	}
+	out, message, err := process.Output(ctx, limit, stdin, path, args...)
+	if err != nil {
+		return "", &Error{Program: name, Text: messageOf(name, message, err)}
+	}
+	return out, nil
+}
+
+// messageOf puts the lines of an error on one, without the program's name.
+func messageOf(name, text string, err error) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		for _, prefix := range []string{name + ": ", "error: ", "fatal: "} {
+			line = strings.TrimPrefix(line, prefix)
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	var exit *exec.ExitError
+	if len(lines) == 0 || !errors.As(err, &exit) { // not its own end
+		lines = append([]string{err.Error()}, lines...)
+	}
+	return textutil.Printable(strings.Join(lines, "; "), 500)
+}
 
 // Task is a line of squeue: a job, or one task of an array.
 type Task struct {
@@ -45,9 +122,24 @@ func (t Task) LaunchFailed() bool {
 	return t.Held() && strings.HasPrefix(strings.ReplaceAll(t.Reason, "_", " "), "launch failed")
 }
 
-// Queue asks for the state of jobs, in one call. A job that Slurm no longer knows, or never knew,
+// HeldText says how a held job starts; empty for another.
+func (t Task) HeldText() string {
+	if !t.Held() {
+		return ""
+	}
+	by := "Slurm holds job"
+	switch {
+	case t.LaunchFailed():
+		by = "its node could not start it, and " + by
+	case t.Reason == "JobHeldAdmin":
+		by = "an operator of the cluster, who alone can release it, holds job"
+	}
+	return fmt.Sprintf("%s %s (%s); it starts after scontrol release %s", by, t.ID, t.Reason, t.ID)
+}
+
+// Tasks asks for the state of jobs, in one call. A job that Slurm no longer knows, or never knew,
 // has no line.
-func Queue(ctx context.Context, run Exec, ids []string) ([]Task, error) {
+func Tasks(ctx context.Context, run Exec, ids []string) ([]Task, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}

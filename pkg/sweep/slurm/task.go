@@ -1,4 +1,4 @@
-package sweep
+package slurm
 
 import (
 	"context"
@@ -6,42 +6,40 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"grpo/internal/process"
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
-	"grpo/pkg/sweep/slurm"
+	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
 )
 
-// SlurmJob is the job of Slurm in which a task runs.
-type SlurmJob struct {
+// Job is the job of Slurm in which a task runs.
+type Job struct {
 	ID      string // "12", or "12_3" for a task of an array
 	Node    string
 	Limit   time.Time // when its time ends; zero = ask Slurm
 	Restart int       // how often Slurm has started it again
 
-	Exec slurm.Exec
-	// Program identifies the running program.
-	Program func() (sweepdir.Program, error)
-	// Signalled reports whether a signal of Slurm ended the context: before a preemption, before the
-	// time limit, or to cancel the job.
-	Signalled func() bool
+	Exec    Exec
+	Version string // of the running program
 }
 
-// SlurmJobOf returns the job that an environment describes; nil outside of Slurm.
-func SlurmJobOf(env []string) *SlurmJob {
+// JobOf returns the job that an environment describes; nil outside of Slurm.
+func JobOf(env []string) *Job {
 	get := func(name string) string { return process.Getenv(env, name) }
-	j := &SlurmJob{ID: get("SLURM_JOB_ID"), Node: get("SLURMD_NODENAME")}
-	if !slurm.IsID(j.ID) {
+	j := &Job{ID: get("SLURM_JOB_ID"), Node: get("SLURMD_NODENAME")}
+	if !IsID(j.ID) {
 		return nil
 	}
-	if array, task := get("SLURM_ARRAY_JOB_ID"), get("SLURM_ARRAY_TASK_ID"); slurm.IsID(array) && slurm.IsID(task) {
+	if array, task := get("SLURM_ARRAY_JOB_ID"), get("SLURM_ARRAY_TASK_ID"); IsID(array) && IsID(task) {
 		j.ID = array + "_" + task
 	}
 	_, j.Restart = process.Job(get)
@@ -51,7 +49,7 @@ func SlurmJobOf(env []string) *SlurmJob {
 	return j
 }
 
-// Task is [Task] in a job. When a signal of Slurm has ended ctx and the run is saved, the job goes
+// Task is [sweep.Task] in a job. When a signal of Slurm has ended ctx and the run is saved, the job goes
 // back into the queue, unless the user cancelled it. Slurm kills what is left of it then.
 //
 // Preemptions may happen any number of times. A job that reached its time limit goes back only if it
@@ -60,46 +58,46 @@ func SlurmJobOf(env []string) *SlurmJob {
 //
 // Further errors: [config.ErrConfig] if the folder is not visible on the node, or if the program is
 // not the one with which the runs were submitted.
-func (j *SlurmJob) Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir.Result, error) {
+func (j *Job) Task(ctx context.Context, dir string, index int, opts sweep.TaskOptions) (*rundir.Result, error) {
 	if err := j.check(dir); err != nil {
 		return nil, err
 	}
 	before := savedStep(dir, index)
-	res, err := Task(ctx, dir, index, opts)
-	if !errors.Is(err, train.ErrInterrupted) || isLocked(err) || !j.Signalled() {
+	res, err := sweep.Task(ctx, dir, index, opts)
+	var locked *rundir.LockedError
+	if !errors.Is(err, train.ErrInterrupted) || errors.As(err, &locked) || !signalled(ctx) {
 		return res, err
 	}
 	saved := savedStep(dir, index)
 	err = j.requeue(context.WithoutCancel(ctx), opts.Now(), saved, saved > before)
-	var short *shortLimitError
-	if errors.As(err, &short) {
-		if m, merr := sweepdir.ReadManifest(dir); merr == nil {
-			report(dir, m.Runs[index].Path(dir), opts.Now, rundir.StateFailed, err.Error())
-		}
+	if errors.Is(err, errShortLimit) {
+		sweep.ReportFailure(dir, index, opts.Now, err)
 	}
 	return nil, err
 }
 
-// shortLimitError reports a job whose time limit ended before a step was made and saved.
-type shortLimitError struct{}
-
-// Error implements error.
-func (*shortLimitError) Error() string {
-	return "the job reached its time limit before a step was made and saved, and another one would too: " +
-		"give runs more time (--time, launcher.time) and submit the sweep again"
+// signalled reports whether a signal of Slurm ended the context: before a preemption, before the time
+// limit, or to cancel the job. The cause begins with the signal's name.
+func signalled(ctx context.Context) bool {
+	cause := fmt.Sprint(context.Cause(ctx))
+	return strings.HasPrefix(cause, Signal.String()) || strings.HasPrefix(cause, syscall.SIGTERM.String())
 }
 
+// errShortLimit reports a job whose time limit ended before a step was made and saved.
+var errShortLimit = errors.New("the job reached its time limit before a step was made and saved, and another one " +
+	"would too: give runs more time (--time, launcher.time) and submit the sweep again")
+
 // check refuses a folder that the node can't see, and another program than the manifest's.
-func (j *SlurmJob) check(dir string) error {
+func (j *Job) check(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s is not visible on node %s: the sweep's folder must be on a file system that "+
 			"all nodes share (--out)", config.ErrConfig, dir, j.Node)
 	}
 	m, err := sweepdir.ReadManifest(dir)
 	if err != nil || m.Program == nil {
-		return nil // [Task] reports the error; without a program nothing was submitted
+		return nil // [sweep.Task] reports the error; without a program nothing was submitted
 	}
-	own, err := j.Program()
+	own, err := ThisProgram(j.Version)
 	if err != nil {
 		return fmt.Errorf("identify this program: %w", err)
 	}
@@ -111,27 +109,33 @@ func (j *SlurmJob) check(dir string) error {
 	return nil
 }
 
+// ThisProgram identifies the running program.
+func ThisProgram(version string) (sweepdir.Program, error) {
+	path, err := process.Self()
+	if err != nil {
+		return sweepdir.Program{}, err
+	}
+	sum, err := regular.SHA256(path)
+	return sweepdir.Program{Version: version, SHA256: sum}, err
+}
+
 // savedStep is the step of the last checkpoint of a run; 0 without one.
 func savedStep(dir string, index int) int {
 	m, err := sweepdir.ReadManifest(dir)
 	if err != nil || index < 0 || index >= len(m.Runs) || m.Runs[index].CheckFolder(dir) != nil {
 		return 0
 	}
-	var s rundir.Status
-	if err := rundir.ReadJSON(filepath.Join(m.Runs[index].Path(dir), rundir.StatusFile), &s); err != nil {
-		return 0
-	}
-	return s.Step
+	return rundir.SavedStep(m.Runs[index].Path(dir))
 }
 
 // requeue puts the job back into the queue, and returns the error with which the task ends.
-func (j *SlurmJob) requeue(ctx context.Context, now time.Time, step int, progress bool) error {
+func (j *Job) requeue(ctx context.Context, now time.Time, step int, progress bool) error {
 	// A signal before the time limit may come a minute earlier than asked for, which is two minutes.
 	const early = 4 * time.Minute
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	// Without an answer the job goes back: that is right in all cases but a cancelled job.
-	info, _ := slurm.Show(ctx, j.Exec, j.ID, now.Location())
+	info, _ := Show(ctx, j.Exec, j.ID, now.Location())
 	limit := j.Limit
 	if limit.IsZero() {
 		limit = info.Limit
@@ -145,9 +149,9 @@ func (j *SlurmJob) requeue(ctx context.Context, now time.Time, step int, progres
 		return fmt.Errorf("%w: job %s was cancelled after step %d; the sweep's command submits it again",
 			train.ErrInterrupted, j.ID, step)
 	case late && !progress:
-		return &shortLimitError{}
+		return errShortLimit
 	}
-	if err := slurm.Requeue(ctx, j.Exec, j.ID); err != nil {
+	if err := Requeue(ctx, j.Exec, j.ID); err != nil {
 		return fmt.Errorf("%w after step %d, but job %s could not go back into the queue (%s): the sweep's command "+
 			"submits it again", train.ErrInterrupted, step, j.ID, textutil.Printable(err.Error(), 0))
 	}

@@ -1,4 +1,4 @@
-package sweep
+package slurm
 
 import (
 	"cmp"
@@ -11,17 +11,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"grpo/internal/regular"
-	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
-	"grpo/pkg/sweep/slurm"
+	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
 )
 
-// SlurmDir is the folder of a sweep, or of a study, with a file JOB.json of each submitted job, and
+// Dir is the folder of a sweep, or of a study, with a file JOB.json of each submitted job, and
 // the logs of the jobs.
-const SlurmDir = "slurm"
+const Dir = "slurm"
+
+// LogFolder is the folder of the logs of a sweep or a study, as sbatch takes it; dir is absolute.
+func LogFolder(dir string) string { return strings.ReplaceAll(filepath.Join(dir, Dir), "%", "%%") }
 
 // Submission is a job that was submitted to Slurm. Each has a file of its own, so that two
 // submissions never write the same file.
@@ -45,7 +48,7 @@ type Submission struct {
 // readSubmissions reads the submissions of the sweep or study in dir, the oldest first. The folder
 // may come from anyone: ids go to commands of Slurm and must be ids.
 func readSubmissions(dir string) ([]Submission, error) {
-	folder := filepath.Join(dir, SlurmDir)
+	folder := filepath.Join(dir, Dir)
 	if err := regular.Folder(folder); err != nil {
 		return nil, fmt.Errorf("read the submitted jobs: %w", err)
 	}
@@ -59,7 +62,7 @@ func readSubmissions(dir string) ([]Submission, error) {
 	var out []Submission
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok || !slurm.IsID(id) {
+		if !ok || !IsID(id) {
 			continue
 		}
 		var s Submission
@@ -67,7 +70,7 @@ func readSubmissions(dir string) ([]Submission, error) {
 		if err := rundir.ReadJSON(file, &s); err != nil {
 			return nil, err
 		}
-		if s.Job != id || s.Report != "" && !slurm.IsID(s.Report) {
+		if s.Job != id || s.Report != "" && !IsID(s.Report) {
 			return nil, fmt.Errorf("read %s: it is about job %q with the report %q, not about job %s",
 				file, s.Job, s.Report, id)
 		}
@@ -79,8 +82,8 @@ func readSubmissions(dir string) ([]Submission, error) {
 	return out, nil
 }
 
-func (s Submission) write(dir string) error {
-	folder, err := rundir.Subfolder(dir, SlurmDir)
+func (s Submission) Write(dir string) error {
+	folder, err := rundir.Subfolder(dir, Dir)
 	if err != nil {
 		return fmt.Errorf("record job %s: %w", s.Job, err)
 	}
@@ -89,41 +92,55 @@ func (s Submission) write(dir string) error {
 
 // logOf is the log of one task of the submission.
 func (s Submission) logOf(dir string, index int) string {
-	return filepath.Join(dir, SlurmDir, fmt.Sprintf("%s_%d.log", s.Job, index-s.Offset))
+	return filepath.Join(dir, Dir, fmt.Sprintf("%s_%d.log", s.Job, index-s.Offset))
 }
 
 // Queue is what Slurm says about the submissions of a sweep or a study.
 type Queue struct {
-	dir   string
-	subs  []Submission
-	tasks []slurm.Task // of this folder alone
+	Dir         string
+	Submissions []Submission
+	tasks       []Task // of this folder alone
 }
 
 // ReadQueue asks Slurm, in one call, about all jobs that were submitted for the sweep or study in
 // dir. Without submissions it asks nothing. Tasks with another comment than the recorded one are
 // those of another job with the same id.
-func ReadQueue(ctx context.Context, dir string, run slurm.Exec) (*Queue, error) {
-	queues, err := readQueues(ctx, []string{dir}, run)
+func ReadQueue(ctx context.Context, dir string, run Exec) (*Queue, error) {
+	queues, err := ReadQueues(ctx, []string{dir}, run)
 	if len(queues) == 0 {
 		return nil, err
 	}
 	return queues[0], err
 }
 
-// readQueues is [ReadQueue] for several folders. With an error of Slurm it returns the submissions
+// PatientQueue is [ReadQueue] that tries again: squeue fails now and then under load.
+func PatientQueue(ctx context.Context, dir string, run Exec) (q *Queue, err error) {
+	for pause := 500 * time.Millisecond; ; pause *= 2 {
+		if q, err = ReadQueue(ctx, dir, run); err == nil || IsMissing(err) || pause > 2*time.Second {
+			return q, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return q, err
+		}
+	}
+}
+
+// ReadQueues is [ReadQueue] for several folders. With an error of Slurm it returns the submissions
 // without tasks.
-func readQueues(ctx context.Context, dirs []string, run slurm.Exec) (out []*Queue, err error) {
+func ReadQueues(ctx context.Context, dirs []string, run Exec) (out []*Queue, err error) {
 	var ids []string
 	for _, dir := range dirs {
-		q := &Queue{dir: dir}
-		if q.subs, err = readSubmissions(dir); err != nil {
+		q := &Queue{Dir: dir}
+		if q.Submissions, err = readSubmissions(dir); err != nil {
 			return nil, err
 		}
 		ids = slices.AppendSeq(ids, maps.Keys(q.comments()))
 		out = append(out, q)
 	}
 	slices.Sort(ids)
-	tasks, err := slurm.Queue(ctx, run, slices.Compact(ids))
+	tasks, err := Tasks(ctx, run, slices.Compact(ids))
 	for _, q := range out {
 		comments := q.comments()
 		for _, t := range tasks {
@@ -138,7 +155,7 @@ func readQueues(ctx context.Context, dirs []string, run slurm.Exec) (out []*Queu
 // comments are those of the submitted jobs, by id.
 func (q *Queue) comments() map[string]string {
 	out := map[string]string{}
-	for _, s := range q.subs {
+	for _, s := range q.Submissions {
 		out[s.Job] = s.Comment
 		if s.Report != "" {
 			out[s.Report] = s.Comment
@@ -149,9 +166,9 @@ func (q *Queue) comments() map[string]string {
 
 // Task is what Slurm does for a run, by its index; nil if it knows of nothing. A task that is still
 // in the queue comes before one that ended.
-func (q *Queue) Task(index int) *slurm.Task {
-	var found *slurm.Task
-	for _, s := range q.subs {
+func (q *Queue) Task(index int) *Task {
+	var found *Task
+	for _, s := range q.Submissions {
 		if !slices.Contains(s.Indices, index) {
 			continue
 		}
@@ -168,7 +185,7 @@ func (q *Queue) Task(index int) *slurm.Task {
 // node could not start it would wait for ever, and does not count.
 func (q *Queue) Busy() map[int]bool {
 	byJob := map[string]Submission{}
-	for _, s := range q.subs {
+	for _, s := range q.Submissions {
 		byJob[s.Job] = s
 	}
 	out := map[int]bool{}
@@ -180,21 +197,21 @@ func (q *Queue) Busy() map[int]bool {
 	return out
 }
 
-// last is the last submission of a run; nil if there is none.
-func (q *Queue) last(index int) *Submission {
-	for i := len(q.subs) - 1; i >= 0; i-- {
-		if slices.Contains(q.subs[i].Indices, index) {
-			return &q.subs[i]
+// Last is the last submission of a run; nil if there is none.
+func (q *Queue) Last(index int) *Submission {
+	for i := len(q.Submissions) - 1; i >= 0; i-- {
+		if slices.Contains(q.Submissions[i].Indices, index) {
+			return &q.Submissions[i]
 		}
 	}
 	return nil
 }
 
-// alive returns the ids of jobs that are still in the queue, and those of them that continue a
+// Alive returns the ids of jobs that are still in the queue, and those of them that continue a
 // study.
-func (q *Queue) alive() (ids, continuing []string) {
+func (q *Queue) Alive() (ids, continuing []string) {
 	continues := map[string]bool{}
-	for _, s := range q.subs {
+	for _, s := range q.Submissions {
 		continues[s.Job] = s.Continues
 	}
 	for _, t := range q.tasks {
@@ -209,8 +226,8 @@ func (q *Queue) alive() (ids, continuing []string) {
 	return ids, continuing
 }
 
-// failedNodes lists the nodes on which a job ended because they failed.
-func (q *Queue) failedNodes() (out []string) {
+// FailedNodes lists the nodes on which a job ended because they failed.
+func (q *Queue) FailedNodes() (out []string) {
 	for _, t := range q.tasks {
 		failed := t.State == "NODE_FAIL" || strings.Contains(strings.ToUpper(t.Reason), "NODE_FAIL")
 		if failed && t.Node != "" && !slices.Contains(out, t.Node) {
@@ -220,8 +237,8 @@ func (q *Queue) failedNodes() (out []string) {
 	return out
 }
 
-// folders returns the folders with submissions of a sweep, or of a study and its parts.
-func folders(dir string) ([]string, error) {
+// Folders returns the folders with submissions of a sweep, or of a study and its parts.
+func Folders(dir string) ([]string, error) {
 	if !sweepdir.IsStudy(dir) {
 		return []string{dir}, nil
 	}
@@ -229,57 +246,16 @@ func folders(dir string) ([]string, error) {
 	return append([]string{dir}, parts...), err
 }
 
-// CancelJobs cancels the jobs of the sweep or study in dir that are still in the queue, and returns
-// their ids.
-func CancelJobs(ctx context.Context, dir string, run slurm.Exec) (ids []string, submitted int, err error) {
-	dirs, err := folders(dir)
-	if err != nil {
-		return nil, 0, err
-	}
-	queues, err := readQueues(ctx, dirs, run)
-	for _, q := range queues {
-		alive, _ := q.alive()
-		ids = append(ids, alive...)
-		submitted += len(q.subs)
-	}
-	if err != nil || len(ids) == 0 {
-		return nil, submitted, err
-	}
-	return ids, submitted, slurm.Cancel(ctx, run, ids)
-}
-
-// leaveQueued leaves runs alone that are queued or running in Slurm.
-func (r *runner) leaveQueued(ctx context.Context) {
-	if r.opts.Slurm == nil {
-		return
-	}
-	q, err := ReadQueue(ctx, r.dir, r.opts.Slurm)
-	if err != nil {
-		r.note("runs may be queued in Slurm, which does not answer (%v); a run is never trained twice at a time", err)
-		return
-	}
-	busy := q.Busy()
-	for _, j := range r.in(waiting) {
-		if busy[j.entry.Index] {
-			j.phase = queued
-		}
-	}
-	if n := len(r.in(queued)); n > 0 {
-		r.note("%s queued or running in Slurm and left alone (grpo cancel %s cancels them)",
-			textutil.Count(n, "run"), textutil.CommandLine([]string{r.dir}))
-	}
-}
-
-// ended describes how the job of an unfinished run ended, with the last line of its log. It is empty
+// Ended describes how the job of an unfinished run ended, with the last line of its log. It is empty
 // for a run without a job, or whose job left no log and no state.
-func (q *Queue) ended(index int) (text, log string) {
-	s := q.last(index)
+func (q *Queue) Ended(index int) (text, log string) {
+	s := q.Last(index)
 	if s == nil {
 		return "", ""
 	}
 	id := fmt.Sprintf("%s_%d", s.Job, index-s.Offset)
-	log = s.logOf(q.dir, index)
-	line := lastLines(log, 0)
+	log = s.logOf(q.Dir, index)
+	line := sweep.LastLines(log, 0)
 	line = line[strings.LastIndexByte(line, '\n')+1:]
 	state := ""
 	if t := q.Task(index); t != nil {
@@ -292,4 +268,64 @@ func (q *Queue) ended(index int) (text, log string) {
 		return fmt.Sprintf("job %s ended%s", id, state), ""
 	}
 	return "", ""
+}
+
+// CancelAll cancels the jobs of a sweep or a study that are in the queue, and returns their ids.
+// submitted counts all that there ever were.
+func CancelAll(ctx context.Context, dir string, run Exec) (ids []string, submitted int, err error) {
+	dirs, err := Folders(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	queues, err := ReadQueues(ctx, dirs, run)
+	for _, q := range queues {
+		alive, _ := q.Alive()
+		ids = append(ids, alive...)
+		submitted += len(q.Submissions)
+	}
+	if err != nil || len(ids) == 0 {
+		return nil, submitted, err
+	}
+	return ids, submitted, Cancel(ctx, run, ids)
+}
+
+// Follower is the [sweep.Queue] of a sweep, whose jobs are recorded in its own folder, the first, and
+// in that of its study.
+type Follower struct {
+	run    Exec
+	dirs   []string
+	queues []*Queue // the last answer
+}
+
+// NewFollower returns a queue that was not asked yet.
+func NewFollower(run Exec, dirs ...string) *Follower { return &Follower{run: run, dirs: dirs} }
+
+// Name implements [sweep.Queue].
+func (*Follower) Name() string { return "Slurm" }
+
+// Ask implements [sweep.Queue].
+func (f *Follower) Ask(ctx context.Context) error {
+	queues, err := ReadQueues(ctx, f.dirs, f.run)
+	if err == nil {
+		f.queues = queues
+	}
+	return err
+}
+
+// Job implements [sweep.Queue].
+func (f *Follower) Job(index int) sweep.JobState {
+	t := f.queues[0].Task(index)
+	if t == nil || t.Ended() {
+		return sweep.JobState{}
+	}
+	return sweep.JobState{ID: t.ID, Exists: true, Waits: t.Waiting(), Held: t.HeldText()}
+}
+
+// Ended implements [sweep.Queue].
+func (f *Follower) Ended(index int) (text, log string) { return f.queues[0].Ended(index) }
+
+// MaySubmit implements [sweep.Queue].
+func (f *Follower) MaySubmit() bool {
+	_, continuing := f.queues[len(f.queues)-1].Alive()
+	return len(continuing) > 0
 }
