@@ -178,26 +178,6 @@ func TestOriginOfResolved(t *testing.T) {
 	}
 }
 
-// TestHashOfOldKeys: configurations of the first version keep their hash whatever keys were added
-// since; that version computed these hashes.
-func TestHashOfOldKeys(t *testing.T) {
-	for set, want := range map[string]string{
-		"":                            "38acda8e",
-		"use_std_normalization=false": "eb9d21dd",
-		"loss_type=no_baseline length_normalization=masked_normalize":                "7cd58e71",
-		"loss_type=grpo_clip epochs_per_rollout_batch=4 train_batch_size=64 lr=1e-4": "37656037",
-		"functions=format,random reward_weights=0.5,1":                               "2d83d887",
-	} {
-		r, err := Load(LoadOptions{Set: strings.Fields(set)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := Hash(r.Config); got != want {
-			t.Errorf("%s: hash %s, want %s", set, got, want)
-		}
-	}
-}
-
 // TestNeutralIsDefault: if a key's default is neutral, leaving it out of the hash is leaving out a
 // default; and every added key has the tag.
 func TestNeutralIsDefault(t *testing.T) {

@@ -1,8 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -43,6 +47,73 @@ func TestHashesKeepTheirValue(t *testing.T) {
 		}
 		if got := Hash(r.Config); got != want {
 			t.Errorf("the hash of %s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// hashesOfSets are hashes of further configurations, by their --set. The first release computed the first five.
+var hashesOfSets = map[string]string{
+	"":                            "38acda8e",
+	"use_std_normalization=false": "eb9d21dd",
+	"loss_type=no_baseline length_normalization=masked_normalize":                "7cd58e71",
+	"loss_type=grpo_clip epochs_per_rollout_batch=4 train_batch_size=64 lr=1e-4": "37656037",
+	"functions=format,random reward_weights=0.5,1":                               "2d83d887",
+
+	"loss_type=vanilla train_batch_size=64":                                                                  "68c22d15",
+	"loss_type=sapo sapo_temperature_pos=2 train_batch_size=64":                                              "7d639062",
+	"loss_type=vespo vespo_k_neg=1 epochs_per_rollout_batch=2":                                               "901cc69f",
+	"functions=repetition,cosine reward_weights=1,2 cosine_max_len=32":                                       "2cb713f9",
+	"algorithm.type=ppo loss_type=grpo_clip value_clip=0.1 value_epochs=2":                                   "3ff1fc78",
+	"algorithm.type=dpo algorithm.dpo.loss_type=sigmoid,sft":                                                 "21bf414c",
+	"init=m.gguf train.lora.rank=8 train.lora.targets=q_proj":                                                "4e72b575",
+	"eval.temperature=0.5 eval.sets=validation,./p.jsonl":                                                    "7115a288",
+	"reward.custom.0.name=short reward.custom.0.expr=1/max_tokens reward.functions=short":                    "fc5ea244",
+	"data.source=gsm8k train_file=a.jsonl val_file=b.jsonl beta=0.1 kl_in=reward":                            "c56a079d",
+	"use_adaptive_entropy=true dynamic_sampling=true importance_sampling_level=sequence loss_type=grpo_clip": "3ff71d1c",
+}
+
+func TestHashesOfSets(t *testing.T) {
+	for set, want := range hashesOfSets {
+		r, err := Load(LoadOptions{Set: strings.Fields(set)})
+		if err != nil {
+			t.Fatalf("%s: %v", set, err)
+		}
+		if got := Hash(r.Config); got != want {
+			t.Errorf("%s: hash %s, want %s", set, got, want)
+		}
+	}
+}
+
+// TestTextOfResolved pins config.yaml, which the files in testdata are.
+func TestTextOfResolved(t *testing.T) {
+	decoder := func(string, string) (Checkpoint, error) {
+		return Checkpoint{File: "m.gguf", HiddenSize: 576, NumLayers: 30, LearningRate: 1e-5, EvalTokens: 256}, nil
+	}
+	text := func(opts LoadOptions) []byte {
+		r, err := Load(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Marshal(r.Config)
+	}
+	sft, err := LoadSFT(LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge, err := LoadRewardModel(LoadOptions{Set: []string{"pairs=p.jsonl"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string][]byte{
+		"default": text(LoadOptions{}),
+		"smoke":   text(LoadOptions{Path: "smoke"}),
+		"lora":    text(LoadOptions{Path: "smollm2", Set: []string{"init=m.gguf", "train.lora.rank=8"}, Checkpoint: decoder}),
+		"judged":  text(LoadOptions{Path: "learned-reward", Set: []string{"algorithm.type=dpo", "output.checkpoint_every_minutes=3"}}),
+		"sft":     Marshal(sft.Config), "reward-model": Marshal(judge.Config),
+	} {
+		want, err := os.ReadFile(filepath.Join("testdata", "resolved", name+".yaml"))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("config.yaml of %s is now (%v)\n%s", name, err, got)
 		}
 	}
 }
