@@ -124,11 +124,11 @@ func (d *Document) section(n *yaml.Node, v reflect.Value, path string) {
 		if own, ok := d.form.OtherNames[Join(path, name)]; ok {
 			name = LastPart(own)
 		}
-		for i := range v.NumField() {
-			if Name(v.Type().Field(i)) == name {
+		for _, f := range Fields(v.Type()) {
+			if Name(f) == name {
 				d.Lines[Join(path, name)] = key.Line
 				d.Comments[Join(path, name)] = Prose(key.HeadComment, key.LineComment, value.LineComment)
-				d.value(value, v.Field(i), Join(path, name), key.Line)
+				d.value(value, v.FieldByIndex(f.Index), Join(path, name), key.Line)
 				return
 			}
 		}
@@ -150,8 +150,8 @@ func Prose(comments ...string) string {
 // suggest ends the message about an unknown key of a section.
 func (d *Document) suggest(t reflect.Type, key string) string {
 	var here []string
-	for i := range t.NumField() {
-		name := Name(t.Field(i))
+	for _, f := range Fields(t) {
+		name := Name(f)
 		if rest, ok := strings.CutPrefix(key, name+"."); ok {
 			return fmt.Sprintf(" (write %s: and below it, indented, %s:)", name, rest)
 		}

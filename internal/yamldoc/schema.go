@@ -3,8 +3,23 @@ package yamldoc
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 )
+
+// knownFields are the results of [Fields] by type.
+var knownFields sync.Map // reflect.Type to []reflect.StructField
+
+// Fields lists the fields of a struct that are keys, in their order: those of an embedded struct stand in its place.
+func Fields(t reflect.Type) []reflect.StructField {
+	if known, ok := knownFields.Load(t); ok {
+		return known.([]reflect.StructField)
+	}
+	fields := slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous })
+	knownFields.Store(t, fields)
+	return fields
+}
 
 // Name returns the key of a field.
 func Name(f reflect.StructField) string {

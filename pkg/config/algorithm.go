@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"slices"
 
 	"grpo/pkg/rl"
 )
@@ -12,116 +13,94 @@ import (
 // the aggregation, the constant and the level, and [Algorithm.Advantages] returns the baseline and
 // the normalizer.
 type Algorithm struct {
-	// Type: "grpo" (the baseline is the group), "ppo" (the baseline is a critic's value head, with
-	// generalized advantage estimation) or "dpo" (pairs of completions, see [DPO]).
-	Type string `yaml:"type" neutral:"grpo"`
-	// LossType is one of rl.RecipeNames; see [Algorithm.BaseLoss].
-	LossType string `yaml:"loss_type"`
+	Type     string `yaml:"type" of:"grpo|ppo|dpo" neutral:"grpo"`
+	LossType string `yaml:"loss_type" of:"losses" needs:"policy-loss"` // see [Algorithm.BaseLoss]
 
-	// Baseline is one of rl.Baselines, Normalizer one of [Normalizers]; empty follows
-	// ScaleRewards, LossType and UseStdNormalization: [Algorithm.Advantages].
-	Baseline   rl.Baseline   `yaml:"baseline" neutral:""`
-	Normalizer rl.Normalizer `yaml:"normalizer" neutral:""`
-	// ScaleRewards is TRL's name for the normalizer: "group", "batch", "none" or
-	// empty.
-	ScaleRewards string `yaml:"scale_rewards" neutral:""`
-	// UseStdNormalization divides advantages by the group's sample standard
-	// deviation (plus AdvantageEps). After [Resolve] it agrees with Normalizer and
-	// ScaleRewards, if one of these is given.
-	UseStdNormalization bool    `yaml:"use_std_normalization"`
-	AdvantageEps        float64 `yaml:"advantage_eps"`
-	// PassK rewards only the best completion of a group, by its lead over the
-	// second best.
-	PassK bool `yaml:"pass_k" neutral:"false"`
-	// Gamma discounts a completion's reward backwards from its last token.
-	Gamma float64 `yaml:"gamma" neutral:"1"`
+	// Baseline, Normalizer, ScaleRewards and UseStdNormalization are names of one choice: see [Algorithm.Advantages].
+	// After [Resolve] UseStdNormalization agrees with Normalizer and ScaleRewards, if one of these is given.
+	Baseline            rl.Baseline   `yaml:"baseline" of:"baselines|" neutral:"" needs:"advantages"`
+	Normalizer          rl.Normalizer `yaml:"normalizer" of:"normalizers|" neutral:"" needs:"advantages"`
+	ScaleRewards        string        `yaml:"scale_rewards" of:"group|batch|none|" neutral:"" needs:"advantages"`
+	UseStdNormalization bool          `yaml:"use_std_normalization" needs:"advantages baseline"`
+	AdvantageEps        float64       `yaml:"advantage_eps" in:"nonNegative" needs:"advantages eps"`
+	PassK               bool          `yaml:"pass_k" neutral:"false"`
+	Gamma               float64       `yaml:"gamma" in:"share" neutral:"1" needs:"advantages"`
 
-	// Cliprange is the assignment's name of epsilon; files and --set take both.
-	Cliprange float64 `yaml:"cliprange"`
-	// EpsilonHigh is the upper clip range (0 = Cliprange); for cispo the largest
-	// ratio itself.
-	EpsilonHigh float64 `yaml:"epsilon_high" neutral:"0"`
-	Delta       float64 `yaml:"delta" neutral:"0"`     // 0 = none
-	DualClip    float64 `yaml:"dual_clip" neutral:"0"` // 0 = none (vanilla: 3)
-	// ImportanceSamplingLevel: "token", "sequence" or "sequence_sum"; empty is
-	// the loss type's own, which [Resolve] fills in.
-	ImportanceSamplingLevel rl.ImportanceLevel `yaml:"importance_sampling_level" neutral:"token"`
-	// LengthNormalization is one of rl.Aggregations; empty is the loss type's own,
-	// which [Resolve] fills in.
-	LengthNormalization rl.Aggregation `yaml:"length_normalization"`
-	// NormalizeConstant is Z of the aggregations that divide by a constant; 0
-	// means sampling_max_tokens (luspo: 1), which [Resolve] fills in.
-	NormalizeConstant float64 `yaml:"normalize_constant"`
+	Cliprange   float64 `yaml:"cliprange" in:"positive" needs:"loss.epsilon ratio"`
+	EpsilonHigh float64 `yaml:"epsilon_high" in:"nonNegative" neutral:"0" needs:"loss.epsilon_high high-ratio"`
+	Delta       float64 `yaml:"delta" in:"nonNegative" neutral:"0" needs:"loss.delta ratio"`
+	DualClip    float64 `yaml:"dual_clip" in:"nonNegative" neutral:"0" needs:"loss.dual_clip ratio"`
 
-	// Temperatures of sapo's gate for positive and negative advantages.
-	SAPOTemperaturePos float64 `yaml:"sapo_temperature_pos" neutral:"1"`
-	SAPOTemperatureNeg float64 `yaml:"sapo_temperature_neg" neutral:"1.05"`
-	// Shape of vespo's weight for positive and negative advantages.
-	VESPOKPos      float64 `yaml:"vespo_k_pos" neutral:"2"`
-	VESPOLambdaPos float64 `yaml:"vespo_lambda_pos" neutral:"3"`
-	VESPOKNeg      float64 `yaml:"vespo_k_neg" neutral:"3"`
-	VESPOLambdaNeg float64 `yaml:"vespo_lambda_neg" neutral:"2"`
+	ImportanceSamplingLevel rl.ImportanceLevel `yaml:"importance_sampling_level" of:"levels|" neutral:"token" needs:"loss.level"`
 
-	// Beta weighs the KL divergence to the reference policy, the run's initial weights (0 = none).
-	Beta float64 `yaml:"beta" neutral:"0"`
-	// KLEstimator is one of rl.KLEstimators.
-	KLEstimator rl.KLEstimator `yaml:"kl_estimator" neutral:"k3"`
-	// KLIn: "loss" or "reward" (summed over a completion, or token by token if
-	// advantages are per token: ppo, whiten_tokens).
-	KLIn string `yaml:"kl_in" neutral:"loss"`
-	// UseBiasCorrectionKL multiplies the KL term of the loss by the ratio.
-	UseBiasCorrectionKL bool `yaml:"use_bias_correction_kl" neutral:"false"`
+	LengthNormalization rl.Aggregation `yaml:"length_normalization" of:"aggregations|" needs:"advantages"`
+	NormalizeConstant   float64        `yaml:"normalize_constant" in:"nonNegative" needs:"advantages constant"`
+	rl.LossParams
+
+	Beta                float64        `yaml:"beta" in:"nonNegative" neutral:"0" needs:"kl"`
+	KLEstimator         rl.KLEstimator `yaml:"kl_estimator" of:"kl-estimators" neutral:"k3" needs:"beta"`
+	KLIn                string         `yaml:"kl_in" of:"loss|reward" neutral:"loss" needs:"beta"`
+	UseBiasCorrectionKL bool           `yaml:"use_bias_correction_kl" neutral:"false" needs:"beta kl_in"`
 	// After each RefModelSyncSteps steps (0 = never) the reference becomes
 	// alpha * policy + (1 - alpha) * reference.
-	RefModelSyncSteps  int     `yaml:"ref_model_sync_steps" neutral:"0"`
-	RefModelMixupAlpha float64 `yaml:"ref_model_mixup_alpha" neutral:"0.6"`
+	RefModelSyncSteps  int     `yaml:"ref_model_sync_steps" in:"counterOrNone" neutral:"0" needs:"beta moves"`
+	RefModelMixupAlpha float64 `yaml:"ref_model_mixup_alpha" in:"share" neutral:"0.6" needs:"sync moves"`
 
-	// EntropyCoef weighs the entropy bonus (0 = none). With UseAdaptiveEntropy it is
-	// the initial coefficient, which then moves by EntropyCoefDelta a step within
-	// its bounds to hold the entropy at EntropyTarget nats.
-	EntropyCoef        float64 `yaml:"entropy_coef" neutral:"0"`
-	UseAdaptiveEntropy bool    `yaml:"use_adaptive_entropy" neutral:"false"`
-	EntropyTarget      float64 `yaml:"entropy_target" neutral:"0.2"`
-	EntropyCoefDelta   float64 `yaml:"entropy_coef_delta" neutral:"0.005"`
-	EntropyCoefMin     float64 `yaml:"entropy_coef_min" neutral:"0"`
-	EntropyCoefMax     float64 `yaml:"entropy_coef_max" neutral:"1"`
+	// With UseAdaptiveEntropy, EntropyCoef is the initial coefficient, which then moves by EntropyCoefDelta a step
+	// within its bounds to hold the entropy at EntropyTarget nats.
+	EntropyCoef        float64 `yaml:"entropy_coef" in:"nonNegative" neutral:"0" needs:"advantages"`
+	UseAdaptiveEntropy bool    `yaml:"use_adaptive_entropy" neutral:"false" needs:"advantages"`
+	EntropyTarget      float64 `yaml:"entropy_target" in:"nonNegative" neutral:"0.2" needs:"adaptive-entropy"`
+	EntropyCoefDelta   float64 `yaml:"entropy_coef_delta" in:"nonNegative" neutral:"0.005" needs:"adaptive-entropy"`
+	EntropyCoefMin     float64 `yaml:"entropy_coef_min" in:"nonNegative" neutral:"0" needs:"adaptive-entropy"`
+	EntropyCoefMax     float64 `yaml:"entropy_coef_max" in:"nonNegative" neutral:"1" needs:"adaptive-entropy"`
 
-	// TopEntropyQuantile is the share of tokens, those of highest entropy, that
-	// the policy term counts (1 = all).
-	TopEntropyQuantile float64 `yaml:"top_entropy_quantile" neutral:"1"`
-	// OffPolicyMask leaves out completions with a negative advantage whose mean
-	// of old - new log-probability is above the threshold, in nats a token.
-	OffPolicyMask          bool    `yaml:"off_policy_mask" neutral:"false"`
-	OffPolicyMaskThreshold float64 `yaml:"off_policy_mask_threshold" neutral:"0"`
-	// MaskTruncatedCompletions leaves completions without <eos> out of the loss; they
-	// still count in their group's baseline.
-	MaskTruncatedCompletions bool `yaml:"mask_truncated_completions" neutral:"false"`
-	// SkipFlatGroups leaves completions of advantage 0 out of the update, whose
-	// gradient is the same.
-	SkipFlatGroups bool `yaml:"skip_flat_groups" neutral:"false"`
-	// DynamicSampling replaces zero-variance groups by groups of new prompts, in at most
-	// DynamicSamplingMaxRounds rounds per step, including the first.
-	DynamicSampling          bool `yaml:"dynamic_sampling" neutral:"false"`
-	DynamicSamplingMaxRounds int  `yaml:"dynamic_sampling_max_rounds" neutral:"4"`
+	TopEntropyQuantile     float64 `yaml:"top_entropy_quantile" in:"share" neutral:"1" needs:"advantages"`
+	OffPolicyMask          bool    `yaml:"off_policy_mask" neutral:"false" needs:"advantages ratio"`
+	OffPolicyMaskThreshold float64 `yaml:"off_policy_mask_threshold" in:"nonNegative" neutral:"0" needs:"mask ratio"`
+	// Masked completions still count in their group's baseline.
+	MaskTruncatedCompletions bool `yaml:"mask_truncated_completions" neutral:"false" needs:"advantages"`
+	SkipFlatGroups           bool `yaml:"skip_flat_groups" neutral:"false" needs:"advantages"`
+	DynamicSampling          bool `yaml:"dynamic_sampling" neutral:"false" needs:"sampling"`
+	DynamicSamplingMaxRounds int  `yaml:"dynamic_sampling_max_rounds" in:"[1,1000]" neutral:"4" needs:"dynamic-sampling"`
 
-	// Teacher is the checkpoint whose log-probabilities give MiniLLM's token
-	// rewards, added to the advantages of the rewards: empty (none), "base", or
-	// a path.
-	Teacher                    string  `yaml:"teacher" neutral:""`
-	TeacherGamma               float64 `yaml:"teacher_gamma" neutral:"0"`
-	TeacherLengthNormalization bool    `yaml:"teacher_length_normalization" neutral:"true"`
+	Teacher                    string  `yaml:"teacher" neutral:"" needs:"advantages"`
+	TeacherGamma               float64 `yaml:"teacher_gamma" in:"fraction" neutral:"0" needs:"teacher"`
+	TeacherLengthNormalization bool    `yaml:"teacher_length_normalization" neutral:"true" needs:"teacher teacher_gamma"`
 
-	// The rest is for ppo only.
-
-	GAELambda float64 `yaml:"gae_lambda" neutral:"0.95"`
-	// ValueLearningRate and ValueEpochs are the critic's learning rate and passes over a rollout; 0
-	// means those of the policy, which [Resolve] fills in.
-	ValueLearningRate float64 `yaml:"value_learning_rate" neutral:"0"`
-	ValueEpochs       int     `yaml:"value_epochs" neutral:"0"`
-	// ValueClip limits the change of a value in an update (0 = no clip).
-	ValueClip float64 `yaml:"value_clip" neutral:"0.2"`
+	// ValueLearningRate and ValueEpochs 0 are those of the policy, which [Resolve] fills in.
+	GAELambda         float64 `yaml:"gae_lambda" in:"fraction" neutral:"0.95" needs:"ppo"`
+	ValueLearningRate float64 `yaml:"value_learning_rate" in:"nonNegative" neutral:"0" needs:"ppo"`
+	ValueEpochs       int     `yaml:"value_epochs" in:"counterOrNone" neutral:"0" needs:"ppo"`
+	ValueClip         float64 `yaml:"value_clip" in:"nonNegative" neutral:"0.2" needs:"ppo old-values"`
 
 	DPO DPO `yaml:"dpo"`
+}
+
+// DPO trains on pairs of completions of a prompt, of which one is preferred. The reference policy is
+// the run's initial weights. Names up to DiscoPOPTau are those of TRL's DPOConfig; see
+// [rl.PreferenceConfig].
+type DPO struct {
+	// The loss is the sum of LossType, weighted by LossWeights (empty = all 1).
+	LossType    []string  `yaml:"loss_type" of:"preference-losses" neutral:"[sigmoid]" needs:"dpo"`
+	LossWeights []float64 `yaml:"loss_weights" in:"positive" neutral:"[]" needs:"dpo several-losses"`
+
+	Beta           float64 `yaml:"beta" in:"positive" neutral:"0.1" needs:"dpo"`
+	LabelSmoothing float64 `yaml:"label_smoothing" in:"[0,0.5)" neutral:"0" needs:"dpo dpo.label_smoothing"`
+
+	FDivergenceType      string  `yaml:"f_divergence_type" of:"divergences" neutral:"reverse_kl" needs:"dpo dpo.f_divergence_type"`
+	FAlphaDivergenceCoef float64 `yaml:"f_alpha_divergence_coef" in:"moderate" neutral:"0.5" needs:"dpo alpha-divergence"`
+
+	LDAlpha      float64 `yaml:"ld_alpha" in:"fraction" neutral:"1" needs:"dpo dpo.ld_alpha"`
+	UseWeighting bool    `yaml:"use_weighting" neutral:"false" needs:"dpo"`
+	DiscoPOPTau  float64 `yaml:"discopop_tau" in:"positive" neutral:"0.05" needs:"dpo discopop"`
+
+	Pairs         string `yaml:"pairs" of:"pair-rules" neutral:"right_wrong" needs:"dpo sampling"`
+	PairsPerGroup int    `yaml:"pairs_per_group" in:"sizeOrNone" neutral:"0" needs:"dpo several-pairs sampling"`
+	// PairsFile has the pairs of the whole run, in place of rollouts. The pairs in EvalPairsFile are
+	// scored with each evaluation.
+	PairsFile     string `yaml:"pairs_file" neutral:"" needs:"dpo"`
+	EvalPairsFile string `yaml:"eval_pairs_file" neutral:"" needs:"dpo"`
 }
 
 // WhitenTokens is the normalizer rl.WhitenTokens, which whitens the advantages of
@@ -146,9 +125,7 @@ func (a Algorithm) Loss() rl.LossConfig {
 		Loss: a.BaseLoss(), Level: a.ImportanceSamplingLevel,
 		Aggregation: a.LengthNormalization, NormalizeConstant: a.NormalizeConstant,
 		Epsilon: a.Cliprange, EpsilonHigh: a.EpsilonHigh, Delta: a.Delta, DualClip: a.DualClip,
-		SAPOTempPos: a.SAPOTemperaturePos, SAPOTempNeg: a.SAPOTemperatureNeg,
-		VESPOKPos: a.VESPOKPos, VESPOLambdaPos: a.VESPOLambdaPos,
-		VESPOKNeg: a.VESPOKNeg, VESPOLambdaNeg: a.VESPOLambdaNeg,
+		LossParams:  a.LossParams,
 		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.recipe().EntropyOverAll,
 		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
 	}
@@ -198,3 +175,29 @@ func (a *Algorithm) stdNormalizer() rl.Normalizer {
 	}
 	return rl.NormalizerGroupStd
 }
+
+// Preference returns the loss of pairs.
+func (d DPO) Preference() rl.PreferenceConfig {
+	c := rl.PreferenceConfig{
+		Beta: d.Beta, LabelSmoothing: d.LabelSmoothing, Divergence: d.FDivergenceType,
+		AlphaCoef: d.FAlphaDivergenceCoef, LDAlpha: d.LDAlpha, Weighting: d.UseWeighting,
+	}
+	for _, l := range d.LossType {
+		c.Losses = append(c.Losses, rl.PreferenceLoss(l))
+	}
+	if slices.Contains(d.LossType, string(rl.DPODiscoPOP)) {
+		c.DiscoPOPTau = d.DiscoPOPTau
+	}
+	if len(d.LossWeights) > 0 {
+		c.Weights = d.LossWeights
+	}
+	return c
+}
+
+// Rule returns how pairs are made of rollouts.
+func (d DPO) Rule() rl.PairOptions {
+	return rl.PairOptions{Rule: rl.PairRule(d.Pairs), PerGroup: d.PairsPerGroup}
+}
+
+// FromFile reports whether the run trains on pairs of a file.
+func (a Algorithm) FromFile() bool { return a.Type == "dpo" && a.DPO.PairsFile != "" }

@@ -182,7 +182,7 @@ func TestOriginOfResolved(t *testing.T) {
 // default; and every added key has the tag.
 func TestNeutralIsDefault(t *testing.T) {
 	old := 0
-	for _, f := range leaves(Resolve(Default())) {
+	for _, f := range keysOf(Resolve(Default())) {
 		switch {
 		case OfLauncher(f.path): // not part of the hash
 		case !f.hasNeutral:

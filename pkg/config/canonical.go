@@ -2,13 +2,10 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"reflect"
-	"slices"
-	"strings"
 
 	"grpo/internal/yamldoc"
 )
@@ -39,14 +36,14 @@ func Marshal[T Root](c T) []byte {
 // writeSection writes the keys of a section; first is the indentation of the
 // first line, which may hold a list's dash, and rest that of the others.
 func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
-	for i := range v.NumField() {
-		f, name := v.Field(i), yamldoc.Name(v.Type().Field(i))
+	for i, field := range yamldoc.Fields(v.Type()) {
+		f, name := v.FieldByIndex(field.Index), yamldoc.Name(field)
 		if i > 0 {
 			first = rest
 		}
 		switch {
 		case f.Type() == reflect.TypeFor[Launcher]():
-		case f.IsZero() && yamldoc.OmitsZero(v.Type().Field(i)): // as in configurations of earlier releases
+		case f.IsZero() && yamldoc.OmitsZero(field): // as in configurations of earlier releases
 		case f.Kind() == reflect.Struct:
 			fmt.Fprintf(b, "%s%s:\n", first, name)
 			writeSection(b, f, rest+"  ", rest+"  ")
@@ -62,24 +59,11 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 	}
 }
 
-// outsideHash are the keys that do not enter [Hash]: changing them changes neither the weights nor
-// any line of metrics, evaluations and samples.
-//
-//   - name is a label;
-//   - output.* selects the files that are written and kept;
-//   - train.gradient_checkpointing changes no bit;
-//   - of a custom reward function, those of changesNoReward;
-//   - launcher.* says where a run is trained.
-//
-// The seed is part of the hash, and so are train.gradient_accumulation_steps and
-// train.micro_batch_tokens: they regroup sums of floats, which changes the last bits of the results.
-var outsideHash = []string{
-	"name", "output.checkpoint_every_n_steps", "output.checkpoint_every_minutes", "output.keep_checkpoints",
-	"output.keep", "output.tensorboard", "output.formats", "train.gradient_checkpointing",
-}
-
 // Hash identifies the results of a resolved configuration: the first 8 hex digits of the SHA-256 of
-// "key: value" lines for every key that has an effect on them (all but [outsideHash]).
+// "key: value" lines for every key that has an effect on them. Keys with the tag hash:"-" change neither the weights
+// nor any line of metrics, evaluations and samples, and the section launcher says where a run is trained. The seed is
+// part of the hash, and so are train.gradient_accumulation_steps and train.micro_batch_tokens: they regroup sums of
+// floats, which changes the last bits of the results.
 //
 // A key added after the first release is left out at its neutral value, at which it has no effect,
 // so that older configurations keep their hash, which is part of folder names. A neutral value
@@ -89,9 +73,9 @@ var outsideHash = []string{
 func Hash[T Root](c T) string {
 	c = Resolve(c)
 	h := sha256.New()
-	for _, f := range leaves(c) {
-		if !isOutsideHash(f.path) && !OfLauncher(f.path) && !f.isNeutral() {
-			fmt.Fprintf(h, "%s: %s\n", f.path, yamldoc.Format(f.value))
+	for _, k := range keysOf(c) {
+		if !k.outsideHash && !OfLauncher(k.path) && !k.isNeutral() {
+			fmt.Fprintf(h, "%s: %s\n", k.path, k.format())
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))[:8]
@@ -102,26 +86,22 @@ func Hash[T Root](c T) string {
 // launcher is left out. A stage that only
 // one of them has is listed key by key.
 func Diff[T Root](a, b T) []string {
-	values := func(c T) (order []string, byKey map[string]string) {
-		byKey = map[string]string{}
-		for _, f := range leaves(Resolve(c)) {
-			if OfLauncher(f.path) {
-				continue
-			}
-			order = append(order, f.path)
-			byKey[f.path] = yamldoc.Format(f.value)
-		}
-		return order, byKey
+	keysA, keysB := keysOf(Resolve(a)), keysOf(Resolve(b))
+	order := keysA
+	if len(keysB) > len(keysA) {
+		order = keysB
 	}
-	order, byA := values(a)
-	orderB, byB := values(b)
-	if len(orderB) > len(order) {
-		order = orderB
+	value := func(l keyList, path string) string {
+		if k := l.find(path); k != nil {
+			return k.format()
+		}
+		return "absent"
 	}
 	var out []string
 	for _, k := range order {
-		if byA[k] != byB[k] {
-			out = append(out, fmt.Sprintf("%s: %s, now %s", k, cmp.Or(byA[k], "absent"), cmp.Or(byB[k], "absent")))
+		was, now := value(keysA, k.path), value(keysB, k.path)
+		if was != now && !OfLauncher(k.path) {
+			out = append(out, fmt.Sprintf("%s: %s, now %s", k.path, was, now))
 		}
 	}
 	return out
@@ -133,31 +113,14 @@ type Setting struct{ Key, Value string }
 // NotDefault lists the settings that have an effect on the results and are not at their default, in
 // the order of the documentation.
 func NotDefault(c Config) []Setting {
-	defaults := map[string]string{}
-	for _, f := range leaves(Resolve(Default())) {
-		defaults[f.path] = yamldoc.Format(f.value)
-	}
+	defaults := keysOf(Resolve(Default()))
 	var out []Setting
-	for _, f := range leaves(Resolve(c)) {
-		value := yamldoc.Format(f.value)
-		normal, ok := defaults[f.path]
-		switch { // the keys of custom reward functions have no default
-		case ok && value == normal, !ok && f.isNeutral(), isOutsideHash(f.path), OfLauncher(f.path):
-		default:
-			out = append(out, Setting{f.path, value})
+	for _, k := range keysOf(Resolve(c)) {
+		normal := defaults.find(k.path) // nil for the keys of custom reward functions
+		isDefault := normal == nil && k.isNeutral() || normal != nil && normal.format() == k.format()
+		if !isDefault && !k.outsideHash && !OfLauncher(k.path) {
+			out = append(out, Setting{k.path, k.format()})
 		}
 	}
 	return out
-}
-
-// Get returns the value of a key in YAML's notation. The key is a full path, a unique last part, or
-// an alias, as for --set.
-func Get[T Root](c T, key string) (string, error) {
-	fields := leaves(c)
-	path, err := findKey(strings.TrimSpace(key), paths(c))
-	if err != nil {
-		return "", &Error{Doing: "show config", Problems: []string{err.Error()}}
-	}
-	i := slices.IndexFunc(fields, func(f leaf) bool { return f.path == path })
-	return yamldoc.Format(fields[i].value), nil
 }

@@ -211,9 +211,9 @@ func TestHash(t *testing.T) {
 	if Hash(Resolve(base)) != hash {
 		t.Error("resolving changes the hash")
 	}
-	for i, f := range leaves(Default()) {
+	for i, f := range keysOf(Default()) {
 		c := Default()
-		if err := yamldoc.SetText(leaves(&c)[i].value, sampleOf(t, f.path)); err != nil {
+		if err := yamldoc.SetText(keysOf(&c)[i].value, sampleOf(t, f.path)); err != nil {
 			t.Fatal(err)
 		}
 		if reflect.DeepEqual(c, base) {

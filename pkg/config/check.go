@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -15,8 +14,9 @@ import (
 // validator collects the problems of a configuration. Its methods take the addresses of fields, so
 // that messages show key, value and origin: seed (7, x.yaml: line 4).
 type validator struct {
-	root    any
-	keys    map[any]leaf      // by the field's address
+	root    root
+	keys    keyList
+	byField map[any]*key      // by the field's address
 	origins map[string]Origin // nil: unknown
 	// broken keys have no valid value and are already reported.
 	broken map[string]bool
@@ -25,8 +25,14 @@ type validator struct {
 	partial bool
 	only    string // see [LoadOptions].Only
 	found   []finding
-	// values has the keys that accept only listed values.
-	values map[string][]string
+}
+
+// root is a pointer to a [Root].
+type root interface {
+	// validate rejects what the declarations of the keys do not exclude.
+	validate(v *validator)
+	// train returns the sections that it shares with the configuration of a run.
+	train() *Config
 }
 
 // finding is a problem of one key, or a contradiction between several.
@@ -36,13 +42,12 @@ type finding struct {
 }
 
 // newValidator prepares for the configuration that root points to.
-func newValidator[T Root](root *T, origins map[string]Origin) *validator {
+func newValidator(root root, origins map[string]Origin) *validator {
 	v := &validator{
-		root: root, origins: origins, keys: map[any]leaf{},
-		broken: map[string]bool{}, values: map[string][]string{},
+		root: root, keys: keysOf(root), byField: map[any]*key{}, origins: origins, broken: map[string]bool{},
 	}
-	for _, f := range leaves(root) {
-		v.keys[f.value.Addr().Interface()] = f
+	for i := range v.keys {
+		v.byField[v.keys[i].field()] = &v.keys[i]
 	}
 	return v
 }
@@ -53,9 +58,9 @@ func (v *validator) reject(format string, args ...any) {
 	var keys []string
 	shown := slices.Clone(args)
 	for i, a := range args {
-		if f, ok := v.keys[a]; ok {
-			keys = append(keys, f.path)
-			shown[i] = v.show(f)
+		if k, ok := v.byField[a]; ok {
+			keys = append(keys, k.path)
+			shown[i] = v.show(k)
 		}
 	}
 	if len(keys) == 1 {
@@ -68,116 +73,67 @@ func (v *validator) reject(format string, args ...any) {
 }
 
 // show formats a key with its value and origin.
-func (v *validator) show(f leaf) string {
-	value := yamldoc.Format(f.value)
-	if f.value.Kind() == reflect.String {
-		value = strconv.Quote(f.value.String())
+func (v *validator) show(k *key) string {
+	value := k.format()
+	if k.value.Kind() == reflect.String {
+		value = strconv.Quote(k.value.String())
 	}
 	if r := []rune(value); len(r) > 80 {
 		value = string(r[:77]) + "..."
 	}
 	if v.origins != nil {
-		value += ", " + v.origins[f.path].String()
+		value += ", " + v.origins[k.path].String()
 	}
-	return fmt.Sprintf("%s (%s)", f.path, value)
+	return fmt.Sprintf("%s (%s)", k.path, value)
 }
 
-// interval is a range of numbers; an infinite end means no limit.
-type interval struct {
-	low, high         float64
-	lowOpen, highOpen bool
+// declared checks a key by itself: it can be written and read back, and is what its tags allow.
+func (v *validator) declared(k *key) {
+	if err := yamldoc.Check(k.value); err != nil {
+		v.reject("%s %v", k.field(), err)
+	}
+	if k.in != nil {
+		v.in(*k.in, k.field())
+	}
+	values := k.of
+	if c, ok := v.root.(*Config); ok && k.path == "reward.functions" {
+		values = c.Reward.names()
+	}
+	switch s := k.value; {
+	case values == nil:
+	case s.Kind() == reflect.Slice:
+		v.someOf(k.field().(*[]string), values)
+	case s.String() == "" && k.orEmpty:
+	case !slices.Contains(values, s.String()):
+		v.reject("%s must be one of %s%s", k.field(), strings.Join(values, ", "), suggest.DidYouMean(s.String(), values))
+	}
 }
 
-func (r interval) contains(x float64) bool {
-	return (x > r.low || x == r.low && !r.lowOpen) && (x < r.high || x == r.high && !r.highOpen)
-}
-
-func (r interval) String() string {
-	low, high := "at least "+yamldoc.FormatFloat(r.low), "at most "+yamldoc.FormatFloat(r.high)
-	if r.lowOpen {
-		low = "more than " + yamldoc.FormatFloat(r.low)
-	}
-	if r.highOpen {
-		high = "less than " + yamldoc.FormatFloat(r.high)
-	}
-	if math.IsInf(r.high, 1) {
-		return low
-	}
-	return low + " and " + high
-}
-
-// IsTemperature reports whether a sampling temperature is in its bounds.
-func IsTemperature(t float64) bool { return t >= temperature.low && t <= temperature.high }
-
-var (
-	nonNegative = interval{low: 0, high: math.Inf(1)}
-	positive    = interval{low: 0, high: math.Inf(1), lowOpen: true}
-	fraction    = interval{low: 0, high: 1}
-	// temperature keeps logits divided by it finite in float32.
-	temperature   = interval{low: 1e-30, high: 1e30}
-	positiveUpTo1 = interval{low: 0, high: 1, lowOpen: true}
-	belowOne      = interval{low: 0, high: 1, highOpen: true}
-	// moderate is for rewards, which are multiplied and added: results must be finite.
-	moderate = interval{low: -1e100, high: 1e100}
-	// size is for objects in memory: a typing error must not ask for terabytes.
-	size       = interval{low: 1, high: 1 << 20}
-	sizeOrNone = interval{low: 0, high: 1 << 20}
-	tokens     = interval{low: 1, high: 1 << 16}
-	anyTokens  = interval{low: 0, high: 1 << 16}
-	// counter is for steps, which number random streams by 32 bits.
-	counter       = interval{low: 1, high: 1<<31 - 1}
-	counterOrNone = interval{low: 0, high: 1<<31 - 1}
-)
-
-// in checks that numbers, or all elements of lists, are in an interval.
-func (v *validator) in(r interval, fields ...any) {
-	for _, field := range fields {
-		switch x := field.(type) {
-		case *int:
-			if !r.contains(float64(*x)) {
-				v.reject("%s must be %s", x, r)
-			}
-		case *float64:
-			if !r.contains(*x) {
-				v.reject("%s must be %s", x, r)
-			}
-		case *[]float64:
-			v.eachIn(r, x, *x)
-		case *[2]float64:
-			v.eachIn(r, x, x[:])
+// in checks that a number, or all elements of a list, are in an interval.
+func (v *validator) in(r interval, field any) {
+	var list []float64
+	switch x := field.(type) {
+	case *int:
+		if !r.contains(float64(*x)) {
+			v.reject("%s must be %s", x, r)
 		}
-	}
-}
-
-func (v *validator) eachIn(r interval, field any, list []float64) {
-	for i, x := range list {
-		if !r.contains(x) {
-			v.reject("%s: element %d must be %s", field, i+1, r)
-			return
+	case *float64:
+		if !r.contains(*x) {
+			v.reject("%s must be %s", x, r)
 		}
+	case *[]float64:
+		list = *x
+	case *[2]float64:
+		list = x[:]
 	}
-}
-
-// oneOf checks that a string is one of values.
-func oneOf[S ~string](v *validator, field *S, values ...string) {
-	v.values[v.keys[field].path] = values
-	if s := string(*field); !slices.Contains(values, s) {
-		v.reject("%s must be one of %s%s", field, strings.Join(values, ", "), suggest.DidYouMean(s, values))
-	}
-}
-
-// oneOfOrEmpty checks that a string is one of values, or empty.
-func oneOfOrEmpty[S ~string](v *validator, field *S, values ...string) {
-	v.values[v.keys[field].path] = values
-	if *field != "" {
-		oneOf(v, field, values...)
+	if i := slices.IndexFunc(list, func(x float64) bool { return !r.contains(x) }); i >= 0 {
+		v.reject("%s: element %d must be %s", field, i+1, r)
 	}
 }
 
 // someOf checks that a list has at least one element, each one of values and none
 // twice.
-func (v *validator) someOf(field *[]string, values ...string) {
-	v.values[v.keys[field].path] = values
+func (v *validator) someOf(field *[]string, values []string) {
 	if len(*field) == 0 {
 		v.reject("%s must name at least one of %s", field, strings.Join(values, ", "))
 	}
@@ -221,32 +177,13 @@ func (v *validator) compatible(ok bool, field, other any, why string) {
 	}
 }
 
-// noEffect reports those of the fields that are not at their neutral value but have no effect
-// because of another. Otherwise a run would differ from what its author expects, and all arms of a
-// sweep over the key would be equal.
-func (v *validator) noEffect(because any, fix string, fields ...any) {
-	for _, field := range fields {
-		if !v.keys[field].isNeutral() {
-			v.reject("%s has no effect, because of %s (%s)", field, because, fix)
-		}
-	}
-}
-
 // validate returns all problems.
 func (v *validator) validate() []string {
-	for _, f := range leaves(v.root) {
-		if err := yamldoc.Check(f.value); err != nil {
-			v.reject("%s %v", f.value.Addr().Interface(), err)
-		}
+	for i := range v.keys {
+		v.declared(&v.keys[i])
 	}
-	switch c := v.root.(type) {
-	case *Config:
-		c.validate(v)
-	case *SFT:
-		c.validate(v)
-	case *RewardModel:
-		c.validate(v)
-	}
+	v.root.validate(v)
+	v.effects(false)
 	var problems []string
 	for _, f := range v.found {
 		isBroken := func(key string) bool { return v.broken[key] }
@@ -261,7 +198,7 @@ func (v *validator) validate() []string {
 // Validate checks a configuration that was not made by [Load] or another loader (which call it) and
 // reports all problems at once in an [*Error].
 func Validate[T Root](c *T) error {
-	if problems := newValidator(c, nil).validate(); len(problems) > 0 {
+	if problems := newValidator(any(c).(root), nil).validate(); len(problems) > 0 {
 		return &Error{Doing: "check config", Problems: problems}
 	}
 	return nil

@@ -1,12 +1,22 @@
-// Package config holds the typed configuration of a run: structs whose yaml tags are the keys, the
-// sources that set them (load.go), validation (validate.go) and a canonical hash that identifies a
-// run (canonical.go). The defaults are in configs/default.yaml.
+// Package config holds the typed configuration of a run: structs whose fields are the keys, the
+// sources that set them (load.go), checks (validate.go, needs.go) and a canonical hash that identifies a
+// run (canonical.go).
+//
+// A key is declared once, by a field with these tags (see [declaration]):
+//
+//	yaml     its name
+//	in       the range of a number, or of the elements of a list: an interval, or one of [ranges]
+//	of       the values of a string, a|b, or one of [lists]; a | at the end allows ""
+//	needs    what it needs to have an effect: names in needs.go
+//	neutral  the value without effect, of a key added after the first release (see [Hash])
+//	was      the key that the first release used in its place
+//	hash     "-": the key changes no result, and is not part of the hash
+//
+// Its line in configs/default.yaml is its default and its documentation. What relates several keys is in
+// validate.go; what 0 or "" derive from other keys is in [Resolve].
 //
 // Names follow the assignment (Stanford CS336, assignment 5) first and TRL second. The names of
-// losses, baselines, aggregations and KL estimators are pkg/rl's.
-//
-// A key added after the first release has a tag with its neutral value, at which it has no effect.
-// See [Hash].
+// losses, baselines, aggregations and KL estimators are pkg/rl's, those of rewards are pkg/gsm8k's.
 package config
 
 import (
@@ -22,9 +32,7 @@ import (
 // Config is the configuration of one GRPO run. The zero value is not usable; start
 // from [Default].
 type Config struct {
-	// Name is a label for tables and plots; not part of the hash.
-	Name string `yaml:"name"`
-	// Seed drives random initial weights, problem order and sampling.
+	Name string `yaml:"name" hash:"-"`
 	Seed uint64 `yaml:"seed"`
 
 	Data      Data      `yaml:"data"`
@@ -42,86 +50,56 @@ type Config struct {
 
 // Data describes where problems come from and how they become prompts.
 type Data struct {
-	// Source: "generated" (the word-problem generator), or "gsm8k" or "svamp": files (JSONL, JSON, CSV, Parquet).
-	Source string `yaml:"source"`
-	// TrainFile, ValFile and TestFile are read when Source is not "generated".
-	// An empty TestFile means: no test split.
-	TrainFile string `yaml:"train_file"`
-	ValFile   string `yaml:"val_file"`
-	TestFile  string `yaml:"test_file"`
-	// Fields are the names of the fields with the question and the answer in these files; empty
-	// means those of GSM8K's or SVAMP's form.
-	Fields Fields `yaml:"fields"`
-	// SkipBad counts and skips broken lines instead of stopping at the first.
-	SkipBad bool `yaml:"skip_bad"`
-	// Annotations in worked answers: "keep" (<<48/2=24>>24), "strip" (24), "equation" (48/2=24).
-	Annotations string `yaml:"annotations"`
-	// PromptTemplate: "plain", "question_only", "r1_zero", or "chat" (the chat template
-	// of the checkpoint).
-	PromptTemplate string `yaml:"prompt_template"`
-	// SystemPrompt and FewShot, the number of worked examples, begin the conversation of
-	// a chat. With FewShotFile the examples are its first, and 0 means all of them.
-	SystemPrompt string `yaml:"system_prompt" neutral:""`
-	FewShot      int    `yaml:"few_shot" neutral:"0"`
-	FewShotFile  string `yaml:"few_shot_file" neutral:""`
-
-	// GeneratorSeed fixes the generated problems and their split. It is separate
-	// from the run's seed, so that all seeds and arms see the same problems.
-	GeneratorSeed uint64 `yaml:"generator_seed"`
-	// Weights of the generated problem types add, sub and mul (relative).
-	WeightAdd float64 `yaml:"weight_add"`
-	WeightSub float64 `yaml:"weight_sub"`
-	WeightMul float64 `yaml:"weight_mul"`
-	// ValSize, TestSize and UnseenSize cap the number of problems in each evaluation split. For
-	// files, ValSize and TestSize 0 mean all problems, the default if no source sets a size. Unseen
-	// problems use operand facts that no stage of training saw.
-	ValSize    int `yaml:"val_size"`
-	TestSize   int `yaml:"test_size"`
-	UnseenSize int `yaml:"unseen_size"`
-	// TrainSize caps the training problems (0 = all).
-	TrainSize int `yaml:"train_size"`
+	Source         string `yaml:"source" of:"generated|gsm8k|svamp"`
+	TrainFile      string `yaml:"train_file"`
+	ValFile        string `yaml:"val_file"`
+	TestFile       string `yaml:"test_file"`
+	Fields         Fields `yaml:"fields"`
+	SkipBad        bool   `yaml:"skip_bad" needs:"lines"`
+	Annotations    string `yaml:"annotations" of:"keep|strip|equation" needs:"worked-answers"`
+	PromptTemplate string `yaml:"prompt_template" of:"plain|question_only|r1_zero|chat" needs:"own-text"`
+	SystemPrompt   string `yaml:"system_prompt" neutral:"" needs:"chat"`
+	FewShot        int    `yaml:"few_shot" in:"counterOrNone" neutral:"0" needs:"chat"`
+	FewShotFile    string `yaml:"few_shot_file" neutral:"" needs:"chat"`
+	// GeneratorSeed is separate from the run's seed, so that all seeds and arms see the same problems.
+	GeneratorSeed uint64  `yaml:"generator_seed" needs:"generated"`
+	WeightAdd     float64 `yaml:"weight_add" in:"nonNegative" needs:"generated"`
+	WeightSub     float64 `yaml:"weight_sub" in:"nonNegative" needs:"generated"`
+	WeightMul     float64 `yaml:"weight_mul" in:"nonNegative" needs:"generated"`
+	// For files, ValSize and TestSize 0 mean all problems, the default if no source sets a size.
+	ValSize    int `yaml:"val_size" in:"sizeOrNone"`
+	TestSize   int `yaml:"test_size" in:"sizeOrNone"`
+	UnseenSize int `yaml:"unseen_size" in:"sizeOrNone" needs:"generated"`
+	TrainSize  int `yaml:"train_size" in:"sizeOrNone"`
 }
 
 // Fields are names of fields in the files of problems.
 type Fields struct {
-	Question string `yaml:"question" neutral:""`
-	Answer   string `yaml:"answer" neutral:""`
+	Question string `yaml:"question" neutral:"" needs:"files"`
+	Answer   string `yaml:"answer" neutral:"" needs:"files"`
 }
 
 // Model describes the policy and its initial weights.
 type Model struct {
-	HiddenSize int `yaml:"hidden_size"`
-	NumLayers  int `yaml:"num_layers"`
-	// Init: "base" (the embedded base model), "random", or the path of a checkpoint:
-	// a safetensors file of TinyLM, a Hugging Face folder, a GGUF file or a PEFT folder.
-	Init string `yaml:"init"`
-	// AdapterBase is the checkpoint that the PEFT adapters in Init belong to; empty means
-	// the one that they name.
-	AdapterBase string `yaml:"adapter_base" neutral:""`
-	// Device: "cpu", "cuda" (an NVIDIA GPU, in a binary built with CUDA) or "auto" (a GPU if there
-	// is one and it is faster). It is part of the hash: results differ between devices in their
-	// last bits.
-	Device string `yaml:"device"`
-	// Precision of matmuls: "float32", "tf32" (on a GPU) or "bf16" (on a GPU, and on a CPU with
-	// AVX512_BF16 for Hugging Face folders and GGUF files).
-	Precision string `yaml:"precision" neutral:"float32"`
+	HiddenSize  int    `yaml:"hidden_size" in:"[1,32768]"`
+	NumLayers   int    `yaml:"num_layers" in:"[1,256]"`
+	Init        string `yaml:"init"`
+	AdapterBase string `yaml:"adapter_base" neutral:"" needs:"checkpoint"`
+	// Device is part of the hash: results differ between devices in their last bits.
+	Device    string `yaml:"device" of:"cpu|cuda|auto"`
+	Precision string `yaml:"precision" of:"float32|tf32|bf16" neutral:"float32" needs:"device"`
 }
 
 // Rollout configures the sampling of completions.
 type Rollout struct {
-	// RolloutBatchSize is the number of completions of one step, a multiple of
-	// GroupSize.
-	RolloutBatchSize int `yaml:"rollout_batch_size"`
-	GroupSize        int `yaml:"group_size"`
-	// SamplingTemperature divides the logits, in sampling and in the loss.
-	SamplingTemperature float64 `yaml:"sampling_temperature"`
-	SamplingTopP        float64 `yaml:"sampling_top_p"` // 1 = off
-	SamplingTopK        int     `yaml:"sampling_top_k"` // 0 = off
-	SamplingMinTokens   int     `yaml:"sampling_min_tokens"`
-	SamplingMaxTokens   int     `yaml:"sampling_max_tokens"`
-	// ResampleEveryNSteps: the policy that samples is a copy of the policy, renewed after each k-th
-	// step. 1 is the policy itself; 0 is the initial policy for the whole run.
-	ResampleEveryNSteps int `yaml:"resample_every_n_steps" neutral:"1"`
+	RolloutBatchSize    int     `yaml:"rollout_batch_size" in:"size"`
+	GroupSize           int     `yaml:"group_size" in:"size" needs:"rollouts"`
+	SamplingTemperature float64 `yaml:"sampling_temperature" in:"temperature" needs:"rollouts"`
+	SamplingTopP        float64 `yaml:"sampling_top_p" in:"share" needs:"rollouts"`
+	SamplingTopK        int     `yaml:"sampling_top_k" in:"sizeOrNone" needs:"rollouts"`
+	SamplingMinTokens   int     `yaml:"sampling_min_tokens" in:"tokensOrNone" needs:"rollouts"`
+	SamplingMaxTokens   int     `yaml:"sampling_max_tokens" in:"tokens" needs:"rollouts"`
+	ResampleEveryNSteps int     `yaml:"resample_every_n_steps" in:"counterOrNone" neutral:"1" needs:"sampling second-step"`
 }
 
 // Stale reports whether a step may sample from an earlier policy than the one it trains.
@@ -129,40 +107,37 @@ func (r *Rollout) Stale() bool { return r.ResampleEveryNSteps != 1 }
 
 // Train is the loop and the optimizer.
 type Train struct {
-	// NGRPOSteps counts rollout batches.
-	NGRPOSteps int `yaml:"n_grpo_steps"`
-	// EpochsPerRolloutBatch is num_iterations in TRL; files and --set take both
-	// names.
-	EpochsPerRolloutBatch int `yaml:"epochs_per_rollout_batch"`
-	// TrainBatchSize is the number of completions of one optimizer update
-	// (0 means rollout_batch_size).
-	TrainBatchSize int `yaml:"train_batch_size"`
-	// GradientAccumulationSteps splits a train batch into micro-batches: the same
-	// update with less memory.
-	GradientAccumulationSteps int `yaml:"gradient_accumulation_steps"`
-	// MicroBatchTokens bounds the tokens of a micro-batch: one with more is cut between
-	// completions. 0 is the network's default.
-	MicroBatchTokens int `yaml:"micro_batch_tokens" neutral:"0"`
-	// GradientCheckpointing computes activations again in the backward pass instead of keeping
-	// them, with the same bits.
-	GradientCheckpointing bool       `yaml:"gradient_checkpointing" neutral:"false"`
-	LearningRate          float64    `yaml:"learning_rate"`
-	AdamBetas             [2]float64 `yaml:"adam_betas"`
-	AdamEps               float64    `yaml:"adam_eps"`
-	WeightDecay           float64    `yaml:"weight_decay"`
-	// MaxGradNorm clips the global gradient norm (0 = no clipping).
-	MaxGradNorm float64 `yaml:"max_grad_norm"`
-	// LRScheduler: "constant", "linear" or "cosine". The last two let the learning
-	// rate fall to 0 at the end of the run; transformers' formulas are in
-	// pkg/train/update.go. WarmupSteps is the number of optimizer updates over
-	// which it first rises from 0. lr_scheduler_type is TRL's name.
-	LRScheduler string `yaml:"lr_scheduler" neutral:"constant"`
-	WarmupSteps int    `yaml:"warmup_steps" neutral:"0"`
-	// LoRA trains adapters instead of all weights.
-	LoRA LoRA `yaml:"lora"`
-	// StopOnDivergence ends a run at the evaluation that finds its validation reward collapsed. NaN
-	// and infinite numbers always end it.
-	StopOnDivergence bool `yaml:"stop_on_divergence" neutral:"false"`
+	NGRPOSteps                int        `yaml:"n_grpo_steps" in:"counter"`
+	EpochsPerRolloutBatch     int        `yaml:"epochs_per_rollout_batch" in:"counter"`
+	TrainBatchSize            int        `yaml:"train_batch_size" in:"sizeOrNone"` // 0 = rollout_batch_size
+	GradientAccumulationSteps int        `yaml:"gradient_accumulation_steps" in:"size"`
+	MicroBatchTokens          int        `yaml:"micro_batch_tokens" in:"sizeOrNone" neutral:"0"`
+	GradientCheckpointing     bool       `yaml:"gradient_checkpointing" neutral:"false" hash:"-"`
+	LearningRate              float64    `yaml:"learning_rate" in:"nonNegative"`
+	AdamBetas                 [2]float64 `yaml:"adam_betas" in:"belowOne"`
+	AdamEps                   float64    `yaml:"adam_eps" in:"positive"`
+	WeightDecay               float64    `yaml:"weight_decay" in:"nonNegative"`
+	MaxGradNorm               float64    `yaml:"max_grad_norm" in:"nonNegative"`
+	// LRScheduler follows transformers' formulas: see pkg/train/update.go.
+	LRScheduler      string `yaml:"lr_scheduler" of:"constant|linear|cosine" neutral:"constant" needs:"schedule rate"`
+	WarmupSteps      int    `yaml:"warmup_steps" in:"counterOrNone" neutral:"0" needs:"rate"`
+	LoRA             LoRA   `yaml:"lora"`
+	StopOnDivergence bool   `yaml:"stop_on_divergence" neutral:"false"`
+}
+
+// LoRA trains low-rank adapters of a Llama or Qwen checkpoint instead of its weights (Hu
+// et al., 2021). Names and defaults are PEFT's and TRL's.
+type LoRA struct {
+	Rank  int     `yaml:"rank" in:"[0,4096]" neutral:"0"` // 0 = all weights are trained
+	Alpha float64 `yaml:"alpha" in:"positive" neutral:"32" needs:"lora"`
+	// Targets are the linear layers that get an adapter.
+	Targets   []string `yaml:"targets" of:"lora-targets" neutral:"[q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj]" needs:"lora"`
+	UseRSLoRA bool     `yaml:"use_rslora" neutral:"false" needs:"lora"`
+}
+
+// LoRATargets lists the linear layers of a block, by PEFT's names.
+func LoRATargets() []string {
+	return []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
 }
 
 // UpdatesPerStep returns the number of optimizer updates on each rollout batch. It
@@ -179,6 +154,17 @@ func (c *Config) Updates() float64 {
 	return float64(c.Train.NGRPOSteps) * float64(c.UpdatesPerStep())
 }
 
+// offPolicy: not every importance ratio is 1.
+func (c *Config) offPolicy() bool {
+	stale := c.Rollout.Stale() && c.Train.NGRPOSteps > 1
+	return c.Train.EpochsPerRolloutBatch > 1 || c.smallBatches() || stale
+}
+
+func (c *Config) smallBatches() bool {
+	n := c.Train.TrainBatchSize
+	return n != 0 && n != c.Rollout.RolloutBatchSize
+}
+
 // Eval configures evaluation. It has its own sampling settings: runs that train at different
 // temperatures are only comparable if evaluated at the same one.
 //
@@ -186,30 +172,21 @@ func (c *Config) Updates() float64 {
 // used: its value is the neutral one (see [Hash]) and the value of this key in a configuration of
 // the first release.
 type Eval struct {
-	// EveryNSteps: validation after each k-th step, and always before the first
-	// and after the last.
-	EveryNSteps int `yaml:"every_n_steps"`
-	// Temperature, TopP and TopK are for sampled decoding.
-	Temperature float64 `yaml:"temperature" was:"rollout.sampling_temperature"`
-	TopP        float64 `yaml:"top_p" was:"rollout.sampling_top_p"` // 1 = off
-	TopK        int     `yaml:"top_k" was:"rollout.sampling_top_k"` // 0 = off
-	// MinTokens and MaxTokens bound the length, also of greedy decoding. MaxTokens 0
-	// means rollout.sampling_max_tokens, which [Resolve] fills in.
-	MinTokens int `yaml:"min_tokens" was:"rollout.sampling_min_tokens"`
-	MaxTokens int `yaml:"max_tokens" was:"rollout.sampling_max_tokens"`
-	// Greedy adds greedy decoding to the sampled one.
-	Greedy bool `yaml:"greedy"`
-	// SaveSamples is the number of completions that each evaluation writes to
-	// samples.jsonl.
-	SaveSamples int `yaml:"save_samples"`
+	EveryNSteps int     `yaml:"every_n_steps" in:"counter"`
+	Temperature float64 `yaml:"temperature" in:"temperature" was:"rollout.sampling_temperature"`
+	TopP        float64 `yaml:"top_p" in:"share" was:"rollout.sampling_top_p"`
+	TopK        int     `yaml:"top_k" in:"sizeOrNone" was:"rollout.sampling_top_k"`
+	// MinTokens and MaxTokens also bound greedy decoding.
+	MinTokens   int  `yaml:"min_tokens" in:"tokensOrNone" was:"rollout.sampling_min_tokens"`
+	MaxTokens   int  `yaml:"max_tokens" in:"tokensOrNone" was:"rollout.sampling_max_tokens"`
+	Greedy      bool `yaml:"greedy"`
+	SaveSamples int  `yaml:"save_samples" in:"sizeOrNone"`
 	// Sets are the problems of evaluations, besides the test split: [SetValidation] (required),
-	// [SetUnseen], [SetSVAMP] or the path of a problem file. SVAMPFile is where SetSVAMP is.
-	Sets      []string `yaml:"sets" neutral:"[validation, unseen]"`
-	SVAMPFile string   `yaml:"svamp_file" neutral:""`
-	// SetSize caps the problems of SVAMP and of each file (0 = all). They are evaluated before the
-	// first step, after the last, and after each SetsEveryNSteps-th (0 = none).
-	SetSize         int `yaml:"set_size" neutral:"0"`
-	SetsEveryNSteps int `yaml:"sets_every_n_steps" neutral:"0"`
+	// [SetUnseen], [SetSVAMP] or the path of a problem file.
+	Sets            []string `yaml:"sets" neutral:"[validation, unseen]"`
+	SVAMPFile       string   `yaml:"svamp_file" neutral:"" needs:"svamp"`
+	SetSize         int      `yaml:"set_size" in:"sizeOrNone" neutral:"0" needs:"set-files"`
+	SetsEveryNSteps int      `yaml:"sets_every_n_steps" in:"counterOrNone" neutral:"0" needs:"set-files"`
 }
 
 // Names in eval.sets.
@@ -246,29 +223,21 @@ var FigureFormats = []string{"png", "svg", "pdf"}
 
 // Output configures the files that a run keeps.
 type Output struct {
-	// CheckpointEveryNSteps: a killed run continues from its newest checkpoint; 0 =
-	// one after each evaluation.
-	CheckpointEveryNSteps int `yaml:"checkpoint_every_n_steps"`
-	// CheckpointEveryMinutes: also one when the last is so old; 0 = 10 for a Llama or Qwen network,
-	// no limit for TinyLM.
-	CheckpointEveryMinutes float64 `yaml:"checkpoint_every_minutes,omitempty" neutral:"0"`
-	// KeepCheckpoints is how many of the newest are kept, besides the best weights. If one is
-	// damaged, the run continues from the previous one.
-	KeepCheckpoints int `yaml:"keep_checkpoints"`
-	// Keep: "all", or "best" to keep only the best weights of a finished run, which
-	// take a fraction of the disk space of its checkpoints.
-	Keep string `yaml:"keep" neutral:"all"`
-	// TensorBoard writes scalars and figures to an event file.
-	TensorBoard bool `yaml:"tensorboard" neutral:"false"`
-	// Formats of figures: "png" (always written), "svg" and "pdf".
-	Formats []string `yaml:"formats" neutral:"[png]"`
+	CheckpointEveryNSteps  int     `yaml:"checkpoint_every_n_steps" in:"counterOrNone" hash:"-"`
+	CheckpointEveryMinutes float64 `yaml:"checkpoint_every_minutes,omitempty" in:"nonNegative" neutral:"0" hash:"-"`
+	KeepCheckpoints        int     `yaml:"keep_checkpoints" in:"size" hash:"-"`
+	// Keep "best" keeps only the best weights of a finished run, which take a fraction of the disk space of its
+	// checkpoints.
+	Keep        string   `yaml:"keep" of:"all|best" neutral:"all" hash:"-"`
+	TensorBoard bool     `yaml:"tensorboard" neutral:"false" hash:"-"`
+	Formats     []string `yaml:"formats" of:"figure-formats" neutral:"[png]" hash:"-"`
 }
 
 // Default returns the default experiment, configs/default.yaml.
 func Default() Config {
 	c, _ := defaults()
-	for _, f := range leaves(&c) {
-		if v := f.value; v.Kind() == reflect.Slice { // no caller may change another's
+	for _, k := range keysOf(&c) {
+		if v := k.value; v.Kind() == reflect.Slice { // no caller may change another's
 			v.Set(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, v.Len()), v))
 		}
 	}

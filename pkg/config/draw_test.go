@@ -17,14 +17,14 @@ func drawAlgorithm(t *rapid.T, c *Config) {
 	values["algorithm.dpo.pairs_file"], values["algorithm.dpo.eval_pairs_file"] = []string{"", "pairs.jsonl"}, []string{"", "held.jsonl"}
 	values["algorithm.teacher"] = []string{"", "base", "x.safetensors"}
 	var keys []string
-	for _, f := range leaves(c) {
+	for _, f := range keysOf(c) {
 		if strings.HasPrefix(f.path, "algorithm.") || strings.HasPrefix(f.path, "reward.") && f.value.Kind() != reflect.Slice {
 			keys = append(keys, f.path)
 		}
 	}
 	for _, key := range rapid.SliceOfN(rapid.SampledFrom(keys), 0, 40).Draw(t, "keys") {
 		before := *c
-		for _, f := range leaves(c) {
+		for _, f := range keysOf(c) {
 			if f.path != key {
 				continue
 			}

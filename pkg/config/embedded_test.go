@@ -26,14 +26,14 @@ func TestDefaultFile(t *testing.T) {
 	if !reflect.DeepEqual(c, Default()) {
 		t.Errorf("default.yaml has\n%+v\nand Default() is\n%+v", c, Default())
 	}
-	if listed, keys := listed(doc, c), paths(Default()); !slices.Equal(listed, keys) {
+	if listed, keys := listed(doc, c), keysOf(Default()).paths(); !slices.Equal(listed, keys) {
 		t.Errorf("default.yaml lists\n%v\nwant every key in the order of the structs\n%v", listed, keys)
 	}
 }
 
 // listed lists the keys that a file gives, in the order of their lines.
 func listed(doc *yamldoc.Document, root any) []string {
-	keys := slices.DeleteFunc(paths(root), func(key string) bool { return doc.Lines[key] == 0 })
+	keys := slices.DeleteFunc(keysOf(root).paths(), func(key string) bool { return doc.Lines[key] == 0 })
 	slices.SortStableFunc(keys, func(a, b string) int { return doc.Lines[a] - doc.Lines[b] })
 	return keys
 }
@@ -51,7 +51,7 @@ func TestBaseFile(t *testing.T) {
 	if loadErr != nil {
 		t.Fatal(loadErr)
 	}
-	if keys := paths(r.Config); !slices.Equal(listed, keys) {
+	if keys := keysOf(r.Config).paths(); !slices.Equal(listed, keys) {
 		t.Errorf("base.yaml lists\n%v\nwant every key\n%v", listed, keys)
 	}
 	c := Default()
@@ -75,7 +75,7 @@ func TestRewardModelFile(t *testing.T) {
 	}
 	var c RewardModel
 	doc := formOf(c).Decode(src.label, src.text, &c)
-	if keys := paths(c); !slices.Equal(listed(doc, c), keys) {
+	if keys := keysOf(c).paths(); !slices.Equal(listed(doc, c), keys) {
 		t.Errorf("it lists\n%v\nwant every key\n%v", listed(doc, c), keys)
 	}
 	if c.Model != Default().Model || c.Name != rewardModelName {
@@ -190,9 +190,9 @@ func TestKeysAreDocumented(t *testing.T) {
 			}
 		}
 	}
-	check("default", paths(Default()), validValues(&Config{}))
+	check("default", keysOf(Default()).paths(), validValues(&Config{}))
 	sft := SFT{Stages: make([]Stage, 1)}
-	check("base", paths(sft), validValues(&sft))
+	check("base", keysOf(sft).paths(), validValues(&sft))
 	got, err := FindKey(" lr")
 	want := Key{Path: "train.learning_rate", Kind: reflect.Float64, Default: "0.001",
 		Doc: "learning rate of AdamW, the highest of a schedule; lr for short. A Llama or Qwen checkpoint has a default of 1e-5, and LoRA one that is ten times as high."}
@@ -203,14 +203,16 @@ func TestKeysAreDocumented(t *testing.T) {
 
 // validValues lists the values of keys that have a list of them.
 func validValues[T Root](c *T) map[string][]string {
-	v := newValidator(c, nil)
-	v.validate()
-	return v.values
+	values := map[string][]string{}
+	for _, k := range keysOf(c) {
+		values[k.path] = k.of
+	}
+	return values
 }
 
 // TestNamesOfKeys: other names map to keys that exist.
 func TestNamesOfKeys(t *testing.T) {
-	keys := append(paths(Default()), paths(SFT{Stages: make([]Stage, 1)})...)
+	keys := append(keysOf(Default()).paths(), keysOf(SFT{Stages: make([]Stage, 1)}).paths()...)
 	for _, names := range []map[string]string{synonyms, aliases, secondNames} {
 		for name, key := range names {
 			if !slices.Contains(keys, key) {
@@ -218,7 +220,7 @@ func TestNamesOfKeys(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range slices.AppendSeq(slices.Clone(outsideHash), maps.Keys(secondValues)) {
+	for _, key := range slices.Collect(maps.Keys(secondValues)) {
 		if !slices.Contains(keys, key) {
 			t.Errorf("%q does not exist", key)
 		}
@@ -228,7 +230,7 @@ func TestNamesOfKeys(t *testing.T) {
 // TestDefaultsAreSeparate: who changes an element of a list changes no other configuration.
 func TestDefaultsAreSeparate(t *testing.T) {
 	want, c := Marshal(Default()), Default()
-	for _, f := range leaves(&c) {
+	for _, f := range keysOf(&c) {
 		if f.value.Kind() == reflect.Slice && f.value.Len() > 0 {
 			f.value.Index(0).SetZero()
 		}

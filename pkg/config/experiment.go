@@ -1,10 +1,6 @@
 package config
 
-import (
-	"reflect"
-
-	"grpo/pkg/rl"
-)
+import "grpo/pkg/rl"
 
 // Experiment normalizes a configuration so that two that train and evaluate alike (up to the
 // rounding of sums) become equal: settings without effect are at their default, and synonyms are
@@ -36,26 +32,6 @@ func Experiment(c Config) Config {
 		a.ScaleRewards, a.UseStdNormalization = "", true
 		if a.BaseLoss() == rl.NoBaseline {
 			a.LossType = string(rl.ReinforceWithBaseline)
-		}
-	}
-	return c
-}
-
-// withoutInert resets settings without effect, one at a time, because resetting one may affect
-// others.
-func withoutInert(c Config) Config {
-	for range leaves(c) {
-		v := newValidator(&c, nil)
-		c.validateEffect(v)
-		c.inert(v)
-		before := c
-		for _, f := range v.found {
-			if c = atDefault(before, f.keys[0]); !reflect.DeepEqual(c, before) {
-				break
-			}
-		}
-		if reflect.DeepEqual(c, before) {
-			break
 		}
 	}
 	return c

@@ -13,14 +13,14 @@ import (
 // result, so it is part of neither the hash of a run nor its written configuration (see [Marshal]).
 type Launcher struct {
 	// Type: "local" (this machine), "slurm" (an array job) or "kubernetes" (an Indexed Job).
-	Type string `yaml:"type"`
+	Type string `yaml:"type" of:"launchers"`
 	// CPUs, Memory and Time are those of one run; 0 and "" mean what the launcher proposes. See
 	// [ParseMemory] and [ParseTime].
-	CPUs   int    `yaml:"cpus"`
+	CPUs   int    `yaml:"cpus" in:"[0,65536]"`
 	Memory string `yaml:"memory"`
 	Time   string `yaml:"time"`
 	// Parallelism is the largest number of runs at a time (0 = no limit).
-	Parallelism int `yaml:"parallelism"`
+	Parallelism int `yaml:"parallelism" in:"[0,65536]"`
 
 	// For Slurm alone.
 	Partition string `yaml:"partition"`
@@ -42,7 +42,7 @@ type Kubernetes struct {
 	Claim     string   `yaml:"claim"` // name of a ReadWriteMany PersistentVolumeClaim
 	Mount     string   `yaml:"mount"` // where a run finds the claim's volume
 	Labels    []string `yaml:"labels"`
-	GPUs      int      `yaml:"gpus"`
+	GPUs      int      `yaml:"gpus" in:"[0,65536]"`
 }
 
 // LauncherTypes lists the values of launcher.type.
@@ -52,8 +52,6 @@ func LauncherTypes() []string { return []string{"local", "slurm", "kubernetes"} 
 func OfLauncher(path string) bool { return strings.HasPrefix(path, "launcher.") }
 
 func (l *Launcher) validate(v *validator) {
-	oneOf(v, &l.Type, LauncherTypes()...)
-	v.in(interval{low: 0, high: 1 << 16}, &l.CPUs, &l.Parallelism, &l.Kubernetes.GPUs)
 	if _, err := ParseMemory(l.Memory); err != nil {
 		v.reject("%s: %s", &l.Memory, err)
 	}

@@ -2,14 +2,9 @@ package config
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
-	"reflect"
 	"strconv"
 	"strings"
-
-	"github.com/go-viper/mapstructure/v2"
-	"github.com/spf13/viper"
 
 	"grpo/internal/yamldoc"
 )
@@ -95,28 +90,21 @@ func loadFrom[T Root](files []*source, opts LoadOptions, defaults T) (*Loaded[T]
 		maps.Copy(broken, doc.Broken)
 	}
 	addCustom(&out.Config, opts)
-	over := newOverrides(&out.Config)
+	over := overrides{keys: keysOf(&out.Config), broken: broken}
 	over.env(opts.Env, otherKeys(&out.Config))
 	over.sets(opts.Set)
 	over.flags(opts.Flags)
-	var err error
-	if out.Config, err = merge(out.Config, over.settings); err != nil {
-		return nil, &Error{Doing: "load config", Problems: []string{err.Error()}}
-	}
-	for _, s := range over.settings {
-		out.origins[s.key] = s.origin
-	}
+	over.merge(out.origins)
 	firstSpellings(&out.Config)
 
 	problems = append(problems, over.problems...)
-	maps.Copy(over.broken, broken)
 	if len(problems) == 0 {
 		out.useWholeFiles()
-		problems = out.useCheckpoints(opts, over.broken)
+		problems = out.useCheckpoints(opts, broken)
 		out.useLoRARate()
 	}
-	v := newValidator(&out.Config, out.origins)
-	v.broken, v.partial, v.only = over.broken, len(problems) > 0, opts.Only
+	v := newValidator(any(&out.Config).(root), out.origins)
+	v.broken, v.partial, v.only = broken, len(problems) > 0, opts.Only
 	if problems = append(problems, v.validate()...); len(problems) > 0 {
 		return nil, &Error{Doing: "load config", Problems: problems}
 	}
@@ -139,29 +127,27 @@ func (l *Loaded[T]) place(src *source, doc *yamldoc.Document) {
 	if src.embedded {
 		in = SourceEmbedded
 	}
-	values := map[string]reflect.Value{}
-	fields := leaves(&l.Config)
-	for _, f := range fields {
-		values[f.path] = f.value
-		if line, ok := doc.Lines[f.path]; ok && !doc.Broken[f.path] {
-			l.origins[f.path] = Origin{Source: in, Name: doc.Label, Line: line}
+	keys := keysOf(&l.Config)
+	for _, k := range keys {
+		if line, ok := doc.Lines[k.path]; ok && !doc.Broken[k.path] {
+			l.origins[k.path] = Origin{Source: in, Name: doc.Label, Line: line}
 			continue
 		}
-		section := strings.TrimSuffix(f.path, "."+yamldoc.LastPart(f.path))
+		section := strings.TrimSuffix(k.path, "."+yamldoc.LastPart(k.path))
 		if _, err := strconv.Atoi(yamldoc.LastPart(section)); err == nil && doc.Lines[section] > 0 {
-			l.origins[f.path] = Origin{Name: doc.Label, Line: doc.Lines[section]}
+			l.origins[k.path] = Origin{Name: doc.Label, Line: doc.Lines[section]}
 		}
 	}
 	if !bytes.HasPrefix(src.text, []byte(resolvedMark)) {
 		return
 	}
 	l.resolved = doc.Label
-	for _, f := range fields {
-		was, given := l.origins[f.was]
-		if _, ok := doc.Lines[f.path]; !ok && given {
-			was.From = f.was
-			f.value.Set(values[f.was])
-			l.origins[f.path] = was
+	for _, k := range keys {
+		was, given := l.origins[k.was]
+		if _, ok := doc.Lines[k.path]; !ok && given {
+			was.From = k.was
+			k.value.Set(keys.find(k.was).value)
+			l.origins[k.path] = was
 		}
 	}
 }
@@ -170,58 +156,17 @@ func (l *Loaded[T]) place(src *source, doc *yamldoc.Document) {
 // own key, such as learning_rate, is left out: in the environment it is more likely a mistake.
 func otherKeys(root any) (out []string) {
 	own := map[string]bool{}
-	for _, key := range paths(root) {
+	for _, key := range keysOf(root).paths() {
 		own[yamldoc.LastPart(key)] = true
 	}
 	sft := DefaultSFT()
 	sft.Stages = make([]Stage, 10) // as many as an environment may name
 	for _, other := range []any{&Config{}, &sft, &RewardModel{}} {
-		for _, key := range paths(other) {
+		for _, key := range keysOf(other).paths() {
 			if strings.Contains(key, ".") || !own[key] {
 				out = append(out, key)
 			}
 		}
 	}
 	return out
-}
-
-// merge applies the settings to a configuration in order, by viper. They already have their keys'
-// types, so decoding converts nothing and rejects unknown keys: a mistake in this package shows
-// here and not in a run.
-func merge[T Root](c T, settings []setting) (out T, err error) {
-	if len(settings) == 0 {
-		return c, nil
-	}
-	v := viper.New()
-	for _, f := range leaves(c) {
-		v.SetDefault(f.path, f.value.Interface())
-	}
-	for _, s := range settings {
-		v.Set(s.key, s.value)
-	}
-	err = v.UnmarshalExact(&out, func(c *mapstructure.DecoderConfig) {
-		c.TagName = "yaml"
-		c.WeaklyTypedInput = false
-		c.DecodeHook = sectionsHook
-		c.MatchName = func(key, field string) bool { return key == field }
-	})
-	return out, err
-}
-
-// sectionsHook turns {"0": ..., "1": ...}, viper's form of keys such as
-// stages.0.steps, into a list.
-func sectionsHook(_, to reflect.Type, data any) (any, error) {
-	byIndex, ok := data.(map[string]any)
-	if !ok || !yamldoc.IsSections(to) {
-		return data, nil
-	}
-	list := make([]any, len(byIndex))
-	for i := range list {
-		e, ok := byIndex[fmt.Sprint(i)]
-		if !ok {
-			return nil, fmt.Errorf("sections are not numbered from 0 to %d", len(byIndex)-1)
-		}
-		list[i] = e
-	}
-	return list, nil
 }

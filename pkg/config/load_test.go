@@ -138,25 +138,6 @@ func TestLoadFiles(t *testing.T) {
 	})
 }
 
-// TestMergeIsExact: the decoding rejects what the readers might let through.
-func TestMergeIsExact(t *testing.T) {
-	tests := []struct {
-		name string
-		s    setting
-	}{
-		{"unknown key", setting{key: "train.unknown", value: 1}},
-		{"unknown section", setting{key: "unknown.lr", value: 1}},
-		{"text for a number", setting{key: "train.learning_rate", value: "1"}},
-		{"number for a boolean", setting{key: "eval.greedy", value: 1}},
-		{"scalar for a list", setting{key: "reward.functions", value: "answer"}},
-	}
-	for _, test := range tests {
-		if got, err := merge(Default(), []setting{test.s}); err == nil {
-			t.Errorf("%s: accepted as %+v", test.name, got)
-		}
-	}
-}
-
 func TestLoadSFT(t *testing.T) {
 	path := write(t, `
 stages:

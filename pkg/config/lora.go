@@ -5,22 +5,6 @@ import (
 	"strings"
 )
 
-// LoRA trains low-rank adapters of a Llama or Qwen checkpoint instead of its weights (Hu
-// et al., 2021). Names and defaults are PEFT's and TRL's.
-type LoRA struct {
-	Rank int `yaml:"rank" neutral:"0"` // 0 = all weights are trained
-	// Alpha scales the adapters by Alpha/Rank, or with UseRSLoRA by Alpha/√Rank.
-	Alpha float64 `yaml:"alpha" neutral:"32"`
-	// Targets are the linear layers that get an adapter.
-	Targets   []string `yaml:"targets" neutral:"[q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj]"`
-	UseRSLoRA bool     `yaml:"use_rslora" neutral:"false"`
-}
-
-// LoRATargets lists the linear layers of a block, by PEFT's names.
-func LoRATargets() []string {
-	return []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
-}
-
 // loraRate is how much higher the learning rate of adapters is than that of all weights
 // (Schulman and Thinking Machines Lab, "LoRA without regret", 2025).
 const loraRate = 10

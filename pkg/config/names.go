@@ -42,11 +42,9 @@ var secondValues = map[string]map[string]string{
 
 // firstSpellings replaces second spellings of values.
 func firstSpellings(root any) {
-	for _, f := range leaves(root) {
-		if spellings := secondValues[f.path]; spellings != nil {
-			if first, ok := spellings[f.value.String()]; ok {
-				f.value.SetString(first)
-			}
+	for _, k := range keysOf(root) {
+		if first, ok := secondValues[k.path][k.value.String()]; ok {
+			k.value.SetString(first)
 		}
 	}
 }

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"fmt"
-
-	"grpo/internal/yamldoc"
-)
+import "fmt"
 
 // Source is a layer of the configuration. A later one overrides an earlier one.
 type Source int
@@ -89,8 +85,8 @@ type Row struct {
 // YAML's notation and its origin.
 func (l *Loaded[T]) Rows() []Row {
 	var rows []Row
-	for _, f := range leaves(&l.Config) {
-		rows = append(rows, Row{f.path, yamldoc.Format(f.value), l.origins[f.path]})
+	for _, k := range keysOf(l.Config) {
+		rows = append(rows, Row{k.path, k.format(), l.origins[k.path]})
 	}
 	return rows
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/viper"
+
 	"grpo/internal/suggest"
 	"grpo/internal/textutil"
 	"grpo/internal/yamldoc"
@@ -22,12 +24,6 @@ var envOther = []string{
 	"GRPO_DISK",   // disk space that runs may take
 	"GRPO_CUDA_",  // where a GPU's libraries and compiled kernels are
 	"GRPO_NO_",    // switches of the terminal, such as GRPO_NO_PROGRESS
-}
-
-// EnvName returns the environment variable of a key: GRPO_TRAIN_LEARNING_RATE
-// for train.learning_rate.
-func EnvName(key string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
 // Flag is a command-line flag that sets a key.
@@ -47,19 +43,10 @@ type setting struct {
 
 // overrides collects the settings of the environment, --set and flags.
 type overrides struct {
-	keys     []string
-	types    map[string]reflect.Type // by key
+	keys     keyList // of the configuration that they override
 	settings []setting
 	problems []string
 	broken   map[string]bool
-}
-
-func newOverrides(root any) *overrides {
-	o := &overrides{types: map[string]reflect.Type{}, broken: map[string]bool{}}
-	for _, f := range leaves(root) {
-		o.keys, o.types[f.path] = append(o.keys, f.path), f.value.Type()
-	}
-	return o
 }
 
 func (o *overrides) problem(format string, args ...any) {
@@ -68,7 +55,7 @@ func (o *overrides) problem(format string, args ...any) {
 
 // set parses a value; prefix starts the error message.
 func (o *overrides) set(key, text string, origin Origin, prefix string) {
-	v := reflect.New(o.types[key]).Elem()
+	v := reflect.New(o.keys.find(key).value.Type()).Elem()
 	if err := yamldoc.SetText(v, text); err != nil {
 		o.broken[key] = true
 		o.problem("%s: %s %v", prefix, key, err)
@@ -77,17 +64,32 @@ func (o *overrides) set(key, text string, origin Origin, prefix string) {
 	o.settings = append(o.settings, setting{key, v.Interface(), origin})
 }
 
+// merge applies the settings to the configuration in order, by viper. They already have their keys' types.
+func (o *overrides) merge(origins map[string]Origin) {
+	v := viper.New()
+	for _, k := range o.keys {
+		v.SetDefault(k.path, k.value.Interface())
+	}
+	for _, s := range o.settings {
+		v.Set(s.key, s.value)
+		origins[s.key] = s.origin
+	}
+	for _, s := range o.settings {
+		o.keys.find(s.key).value.Set(reflect.ValueOf(v.Get(s.key)))
+	}
+}
+
 // env reads GRPO_... variables from "NAME=value" pairs. An empty value counts as not set. others
 // are the keys of the other command's configuration: their variables are ignored.
 func (o *overrides) env(pairs, others []string) {
 	byName := map[string]string{}
 	var names []string
 	for _, k := range o.keys {
-		byName[EnvName(k)] = k
-		names = append(names, EnvName(k))
+		name := EnvName(k.path)
+		byName[name], names = k.path, append(names, name)
 	}
 	for second, own := range secondNames {
-		if slices.Contains(o.keys, own) {
+		if o.keys.find(own) != nil {
 			byName[EnvName(second)] = own
 		}
 	}
@@ -121,7 +123,7 @@ func (o *overrides) sets(args []string) {
 			continue
 		}
 		name = strings.TrimSpace(name)
-		key, err := findKey(name, o.keys)
+		key, err := findKey(name, o.keys.paths())
 		if err != nil {
 			o.problem("--set: %v", err)
 			continue
@@ -133,7 +135,7 @@ func (o *overrides) sets(args []string) {
 // flags applies command-line flags; the program, not the user, names their keys.
 func (o *overrides) flags(flags []Flag) {
 	for _, f := range flags {
-		if o.types[f.Key] == nil {
+		if o.keys.find(f.Key) == nil {
 			o.problem("%s: sets the unknown key %q", f.Name, f.Key)
 			continue
 		}

@@ -1,37 +1,209 @@
 package config
 
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/reward"
+)
+
 // Reward names the reward functions of training, their weights and their parameters. Lengths are in
 // tokens including <eos>; the maximum is rollout.sampling_max_tokens.
 type Reward struct {
 	// Functions are of [gsm8k.Rewards], or names in Custom.
-	Functions     []string  `yaml:"functions"`
-	RewardWeights []float64 `yaml:"reward_weights"` // one for each function
+	Functions     []string  `yaml:"functions" of:"rewards" needs:"rollouts"`
+	RewardWeights []float64 `yaml:"reward_weights" in:"moderate" needs:"rollouts comparison"` // one for each function
 	// Custom are the functions that the user defines. [Resolve] leaves out those that Functions does
 	// not name.
 	Custom []CustomReward `yaml:"custom"`
-	// MultiObjectiveAggregation is how several functions become advantages: "sum_then_normalize"
-	// (the weighted sum is one reward) or "normalize_then_sum" (GDPO: each is normalized in its
-	// groups, then summed with the weights, then whitened over the batch).
-	MultiObjectiveAggregation string `yaml:"multi_objective_aggregation" neutral:"sum_then_normalize"`
+	// MultiObjectiveAggregation is how several functions become advantages. Its second value is GDPO's.
+	MultiObjectiveAggregation string `yaml:"multi_objective_aggregation" of:"reward-aggregations" neutral:"sum_then_normalize" needs:"rollouts"`
+	// The parameters of the built-in functions. An empty CosineCorrect is filled in by [Resolve] if cosine is used.
+	gsm8k.RewardParams
+}
 
-	// OverlongCache is the length of soft_overlong's slope, in tokens: DAPO's
-	// L_cache, TRL's soft_punish_cache. 0 means a fifth of the limit, as in DAPO.
-	OverlongCache int `yaml:"overlong_cache" neutral:"0"`
-	// RepetitionNGrams and RepetitionMaxPenalty are n, in tokens, and the most
-	// negative reward of repetition.
-	RepetitionNGrams     int     `yaml:"repetition_n_grams" neutral:"3"`
-	RepetitionMaxPenalty float64 `yaml:"repetition_max_penalty" neutral:"-1"`
-	// CosineCorrect is the function, of [gsm8k.CosineBases], by which cosine decides whether a completion
-	// is right; empty means the first of them in Functions, or else answer ([Resolve] fills it in
-	// if cosine is used). CosineMaxLen is the length in tokens at which the curve ends (0 = the
-	// limit).
-	CosineCorrect string `yaml:"cosine_correct" neutral:""`
-	CosineMaxLen  int    `yaml:"cosine_max_len" neutral:"0"`
-	// The range of cosine: from length 0 to the maximum length, the reward of right
-	// completions falls from CosineMaxCorrect to CosineMinCorrect, and that of wrong
-	// ones rises from CosineMinWrong to CosineMaxWrong.
-	CosineMinCorrect float64 `yaml:"cosine_min_value_correct" neutral:"0.5"`
-	CosineMaxCorrect float64 `yaml:"cosine_max_value_correct" neutral:"1"`
-	CosineMinWrong   float64 `yaml:"cosine_min_value_wrong" neutral:"-1"`
-	CosineMaxWrong   float64 `yaml:"cosine_max_value_wrong" neutral:"-0.5"`
+// CustomReward is a reward function that the user defines. It has one of Command, Pattern, Expr and Model.
+// In a file it is written in reward.functions, where its name stands otherwise:
+//
+//	functions: [answer, {name: brevity, command: [python3, my_reward.py], weight: 0.5}]
+type CustomReward struct {
+	// Name is that of the function in reward.functions and in metrics.
+	Name    string   `yaml:"name"`
+	Command []string `yaml:"command" neutral:"[]"` // program and arguments, started without a shell
+	Pattern string   `yaml:"pattern" neutral:""`   // an RE2 pattern: 1 if it matches
+	Expr    string   `yaml:"expr" neutral:""`      // an expression
+	// Model is the path of a reward model: the folder of `grpo reward-model`, a Hugging Face folder of a
+	// network for sequence classification, or a safetensors file.
+	Model string `yaml:"model" neutral:""`
+	// OnError: "fail" ends the run, "null" trains the completions concerned without this reward.
+	OnError string `yaml:"on_error" of:"fail|null" neutral:"fail"`
+
+	// For commands: seconds for the answer to one batch, the number of processes, and how often a
+	// process that ended or did not answer is started again for one batch. Equal completions get equal rewards
+	// whatever their values.
+	Timeout  float64 `yaml:"timeout" in:"[0.001,1e6]" neutral:"60" hash:"-"`
+	Workers  int     `yaml:"workers" in:"[1,256]" neutral:"1" hash:"-"`
+	Restarts int     `yaml:"restarts" in:"[0,100]" neutral:"1" hash:"-"`
+}
+
+// LearnedReward is the name of a reward model that is given none.
+const LearnedReward = "learned"
+
+// SetDefaults sets the keys that a function need not give.
+func (r *CustomReward) SetDefaults() {
+	*r = CustomReward{Command: []string{}, OnError: "fail", Timeout: 60, Workers: 1, Restarts: 1}
+}
+
+// customReward returns the custom function of a name, or nil.
+func (r *Reward) customReward(name string) *CustomReward {
+	if i := slices.IndexFunc(r.Custom, func(c CustomReward) bool { return c.Name == name }); i >= 0 {
+		return &r.Custom[i]
+	}
+	return nil
+}
+
+// usedCustom lists the custom functions in use, in the order of reward.functions.
+func (r *Reward) usedCustom() (out []CustomReward) {
+	for _, name := range r.Functions {
+		if c := r.customReward(name); c != nil {
+			out = append(out, *c)
+		}
+	}
+	return out
+}
+
+const customKey = "reward.custom."
+
+// customRewardKey returns the key with a full path such as reward.custom.0.name, and the index in it.
+func customRewardKey(path string) (k Key, index int, ok bool) {
+	rest, ok := strings.CutPrefix(path, customKey)
+	number, name, _ := strings.Cut(rest, ".")
+	index, err := strconv.Atoi(number)
+	if !ok || err != nil || index < 0 || index >= maxCustom || strconv.Itoa(index) != number {
+		return k, 0, false
+	}
+	var r CustomReward
+	r.SetDefaults()
+	if own := keysOf(r).find(name); own != nil {
+		return Key{Path: path, Kind: own.value.Kind(), Default: own.format()}, index, true
+	}
+	return k, 0, false
+}
+
+// maxCustom bounds the custom functions that settings can define.
+const maxCustom = 64
+
+// addCustom makes room for the functions that settings define by their full keys, as the sweep.yaml of a
+// sweep does.
+func addCustom(root any, opts LoadOptions) {
+	c, ok := root.(*Config)
+	if !ok {
+		return
+	}
+	var names []string
+	for _, arg := range opts.Set {
+		name, _, _ := strings.Cut(arg, "=")
+		names = append(names, strings.TrimSpace(name))
+	}
+	for _, f := range opts.Flags {
+		names = append(names, f.Key)
+	}
+	for _, name := range names {
+		_, index, ok := customRewardKey(name)
+		for ok && len(c.Reward.Custom) <= index {
+			var r CustomReward
+			r.SetDefaults()
+			c.Reward.Custom = append(c.Reward.Custom, r)
+		}
+	}
+}
+
+// customName is the form of names, which are part of metrics' names.
+var customName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
+
+func (r *Reward) validateCustom(v *validator) {
+	for i := range r.Custom {
+		c := &r.Custom[i]
+		switch {
+		case !customName.MatchString(c.Name):
+			v.reject("%s must be a letter and up to 39 letters, digits, underscores and hyphens", &c.Name)
+		case slices.Contains(gsm8k.Rewards(), c.Name):
+			v.reject("%s is the name of a built-in reward function (choose another)", &c.Name)
+		case r.customReward(c.Name) != c:
+			v.reject("%s: two reward functions have this name", &c.Name)
+		}
+		c.validate(v)
+	}
+}
+
+func (c *CustomReward) validate(v *validator) {
+	given := 0
+	for _, has := range []bool{len(c.Command) > 0, c.Pattern != "", c.Expr != "", c.Model != ""} {
+		if has {
+			given++
+		}
+	}
+	if given != 1 {
+		v.reject("%s must have one of command, pattern, expr and model, not %d of them", &c.Name, given)
+		return
+	}
+	var err error
+	switch {
+	case len(c.Command) > 0:
+		if slices.Contains(c.Command, "") {
+			v.reject("%s: a word is empty", &c.Command)
+		}
+		return
+	case c.Pattern != "":
+		if err = reward.CheckPattern(c.Pattern); err != nil {
+			v.reject("%s: %s", &c.Pattern, err.Error())
+		}
+		v.noEffect(&c.Pattern, "a pattern cannot fail", &c.OnError)
+	case c.Model != "":
+	default:
+		if err = reward.CheckExpr(c.Expr); err != nil {
+			v.reject("%s: %s", &c.Expr, err.Error())
+		}
+	}
+	v.noEffect(&c.Name, "it is for a command", &c.Timeout, &c.Workers, &c.Restarts)
+}
+
+// names lists the built-in reward functions and the custom ones.
+func (r *Reward) names() []string {
+	out := gsm8k.Rewards()
+	for _, c := range r.Custom {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+func customOf(root any) []CustomReward {
+	if c, ok := root.(*Config); ok {
+		return c.Reward.Custom
+	}
+	return nil
+}
+
+// moveOrigins follows custom functions that [Resolve] moves from one place of the list to another.
+func (l *Loaded[T]) moveOrigins(before, after []CustomReward) {
+	old := map[string]Origin{}
+	for key, o := range l.origins {
+		if strings.HasPrefix(key, customKey) {
+			old[key] = o
+			delete(l.origins, key)
+		}
+	}
+	for to, c := range after {
+		from := slices.IndexFunc(before, func(b CustomReward) bool { return b.Name == c.Name })
+		prefix := fmt.Sprint(customKey, from, ".")
+		for key, o := range old {
+			if rest, ok := strings.CutPrefix(key, prefix); ok {
+				l.origins[fmt.Sprint(customKey, to, ".", rest)] = o
+			}
+		}
+	}
 }

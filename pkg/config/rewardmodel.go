@@ -1,40 +1,36 @@
 package config
 
-import (
-	"reflect"
-
-	"grpo/internal/jsonschema"
-)
+import "grpo/internal/jsonschema"
 
 // RewardModel is the configuration of `grpo reward-model`, which trains a network with one output on
 // preference pairs. The defaults are in configs/reward-model.yaml.
 type RewardModel struct {
-	Name string `yaml:"name"`
+	Name string `yaml:"name" hash:"-"`
 	Seed uint64 `yaml:"seed"`
 	// Pairs and EvalPairs are files of package preference. Without EvalPairs, the pairs of EvalShare
 	// of the prompts are held out.
 	Pairs     string  `yaml:"pairs"`
 	EvalPairs string  `yaml:"eval_pairs"`
-	EvalShare float64 `yaml:"eval_share" neutral:"0.1"`
+	EvalShare float64 `yaml:"eval_share" in:"belowOne" neutral:"0.1"`
 	SkipBad   bool    `yaml:"skip_bad"`
 	Model     Model   `yaml:"model"`
 	// UseMargin and CenterRewardsCoefficient: see rl.RewardPairs.
 	UseMargin                bool    `yaml:"use_margin"`
-	CenterRewardsCoefficient float64 `yaml:"center_rewards_coefficient"`
+	CenterRewardsCoefficient float64 `yaml:"center_rewards_coefficient" in:"nonNegative"`
 
-	Epochs    int `yaml:"epochs"`
-	BatchSize int `yaml:"batch_size"` // pairs of one update
+	Epochs    int `yaml:"epochs" in:"counter"`
+	BatchSize int `yaml:"batch_size" in:"size"` // pairs of one update
 	// MicroBatchTokens and GradientCheckpointing are those of [Train].
-	MicroBatchTokens      int        `yaml:"micro_batch_tokens"`
+	MicroBatchTokens      int        `yaml:"micro_batch_tokens" in:"sizeOrNone"`
 	GradientCheckpointing bool       `yaml:"gradient_checkpointing"`
-	LearningRate          float64    `yaml:"learning_rate"`
-	WarmupSteps           int        `yaml:"warmup_steps"`
-	FinalLRRatio          float64    `yaml:"final_lr_ratio"` // of the cosine decay
-	AdamBetas             [2]float64 `yaml:"adam_betas"`
-	AdamEps               float64    `yaml:"adam_eps"`
-	WeightDecay           float64    `yaml:"weight_decay"`
-	MaxGradNorm           float64    `yaml:"max_grad_norm"`
-	EveryNSteps           int        `yaml:"every_n_steps"`
+	LearningRate          float64    `yaml:"learning_rate" in:"nonNegative"`
+	WarmupSteps           int        `yaml:"warmup_steps" in:"counterOrNone"`
+	FinalLRRatio          float64    `yaml:"final_lr_ratio" in:"fraction"` // of the cosine decay
+	AdamBetas             [2]float64 `yaml:"adam_betas" in:"belowOne"`
+	AdamEps               float64    `yaml:"adam_eps" in:"positive"`
+	WeightDecay           float64    `yaml:"weight_decay" in:"nonNegative"`
+	MaxGradNorm           float64    `yaml:"max_grad_norm" in:"nonNegative"`
+	EveryNSteps           int        `yaml:"every_n_steps" in:"counter"`
 }
 
 // rewardModelName is the embedded configuration of `grpo reward-model`.
@@ -73,23 +69,15 @@ func defaultRewardModel() (c RewardModel, comments map[string]string, err error)
 	return c, doc.Comments, nil
 }
 
+func (c *RewardModel) train() *Config { return &Config{Model: c.Model} }
+
 func (c *RewardModel) validate(v *validator) {
 	v.notEmpty(&c.Name)
 	v.notEmpty(&c.Pairs)
 	c.Model.validate(v)
-	c.Model.validateEffect(v)
 	if c.EvalPairs != "" {
 		v.noEffect(&c.EvalPairs, "its pairs are held out; leave this key out", &c.EvalShare)
 	}
-	v.in(belowOne, &c.EvalShare)
-	v.in(size, &c.BatchSize)
-	v.in(counter, &c.Epochs, &c.EveryNSteps)
-	v.in(sizeOrNone, &c.MicroBatchTokens)
-	v.in(counterOrNone, &c.WarmupSteps)
-	v.in(belowOne, &c.AdamBetas)
-	v.in(positive, &c.AdamEps)
-	v.in(nonNegative, &c.CenterRewardsCoefficient, &c.LearningRate, &c.WeightDecay, &c.MaxGradNorm)
-	v.in(fraction, &c.FinalLRRatio)
 }
 
 // SchemaRewardModel is [Schema] for the configurations of `grpo reward-model`.
@@ -98,7 +86,5 @@ func SchemaRewardModel() jsonschema.Schema {
 	if err != nil {
 		panic("config: " + err.Error()) // a test reads the file
 	}
-	v := newValidator(&c, nil)
-	v.validate()
-	return document("configuration of grpo reward-model", schemaWriter{v, comments}.section(reflect.ValueOf(c), ""))
+	return document("configuration of grpo reward-model", schemaOf(&c, comments))
 }

@@ -98,12 +98,12 @@ func sampleOf(t testing.TB, key string) string {
 // TestEverySourceReachesEveryKey: viper drops environment values of unknown keys and lower-cases
 // known ones; neither may affect the result.
 func TestEverySourceReachesEveryKey(t *testing.T) {
-	keys := paths(Default())
+	keys := keysOf(Default()).paths()
 	for _, key := range keys {
 		sampleOf(t, key)
 	}
 	defaults := map[string]string{}
-	for _, f := range leaves(Default()) {
+	for _, f := range keysOf(Default()) {
 		defaults[f.path] = yamldoc.Format(f.value)
 	}
 	for i, sample := range samples {
@@ -151,7 +151,7 @@ func TestEverySourceReachesEveryKey(t *testing.T) {
 				if !given {
 					continue
 				}
-				v := reflect.New(newOverrides(Default()).types[row.Key]).Elem()
+				v := reflect.New(keysOf(Default()).find(row.Key).value.Type()).Elem()
 				if err := yamldoc.SetText(v, value); err != nil {
 					t.Fatal(err)
 				}

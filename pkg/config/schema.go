@@ -14,9 +14,7 @@ import (
 // their types, values, defaults and comments. It does not have the rules between keys, which [Load] checks.
 func Schema() jsonschema.Schema {
 	c, doc := defaults()
-	v := newValidator(&c, nil)
-	v.validate() // for the values
-	s := schemaWriter{v, doc.Comments}.section(reflect.ValueOf(c), "")
+	s := schemaOf(&c, doc.Comments)
 	rewardSchema(s["properties"].(jsonschema.Schema)["reward"].(jsonschema.Schema)["properties"].(jsonschema.Schema))
 	oneOrMore(s, "algorithm", "dpo", "loss_type")
 	return document("configuration of grpo train", s)
@@ -40,7 +38,7 @@ func oneOrMore(s jsonschema.Schema, path ...string) {
 func rewardSchema(properties jsonschema.Schema) {
 	var c CustomReward
 	c.SetDefaults()
-	of := schemaWriter{&validator{}, nil}.section(reflect.ValueOf(c), "")
+	of := schemaOf(&c, nil)
 	keys := of["properties"].(jsonschema.Schema)
 	delete(keys["name"].(jsonschema.Schema), "default")
 	keys["on_error"] = jsonschema.Schema{"enum": []any{"fail", "null", nil}, "default": "fail"}
@@ -73,9 +71,7 @@ func SchemaSFT() jsonschema.Schema {
 			}
 		}
 	}
-	v := newValidator(&c, nil)
-	v.validate()
-	return document("recipe of grpo sft", schemaWriter{v, comments}.section(reflect.ValueOf(c), ""))
+	return document("recipe of grpo sft", schemaOf(&c, comments))
 }
 
 func document(title string, s jsonschema.Schema) jsonschema.Schema {
@@ -117,17 +113,21 @@ func KeyNames() []string {
 	return slices.Compact(out)
 }
 
-// schemaWriter has the values and comments of keys.
+// schemaWriter has the keys of a configuration and the comments on them.
 type schemaWriter struct {
-	v        *validator
+	keys     keyList
 	comments map[string]string
+}
+
+// schemaOf is the schema of the configuration that root points to.
+func schemaOf(root any, comments map[string]string) jsonschema.Schema {
+	return schemaWriter{keysOf(root), comments}.section(reflect.ValueOf(root).Elem(), "")
 }
 
 func (w schemaWriter) section(v reflect.Value, path string) jsonschema.Schema {
 	properties := jsonschema.Schema{}
-	for i := range v.NumField() {
-		name := yamldoc.Name(v.Type().Field(i))
-		properties[name] = w.value(v.Field(i), yamldoc.Join(path, name))
+	for _, f := range yamldoc.Fields(v.Type()) {
+		properties[yamldoc.Name(f)] = w.value(v.FieldByIndex(f.Index), yamldoc.Join(path, yamldoc.Name(f)))
 	}
 	for second, own := range secondNames {
 		if section := strings.TrimSuffix(own, "."+yamldoc.LastPart(own)); section == path {
@@ -153,12 +153,12 @@ func (w schemaWriter) value(v reflect.Value, path string) jsonschema.Schema {
 		return w.describe(jsonschema.Schema{"type": "array", "items": w.section(v.Index(0), path+".0")}, path)
 	}
 	s := scalarSchema(v.Type())
-	if values := w.v.values[path]; values != nil {
+	if k := w.keys.find(path); k != nil && k.of != nil {
+		values := slices.Clone(k.of)
 		of := s
 		if items, ok := s["items"].(jsonschema.Schema); ok {
 			of = items
 		}
-		values = slices.Clone(values)
 		for second := range secondValues[path] {
 			values = append(values, second)
 		}

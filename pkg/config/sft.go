@@ -3,60 +3,54 @@ package config
 // SFT is the configuration of `grpo sft`, which trains a base model by
 // supervised learning in stages.
 type SFT struct {
-	Name  string `yaml:"name"`
+	Name  string `yaml:"name" hash:"-"`
 	Seed  uint64 `yaml:"seed"`
 	Data  Data   `yaml:"data"`
 	Model Model  `yaml:"model"`
-	// LoRA trains adapters instead of all weights.
-	LoRA LoRA `yaml:"lora"`
+	LoRA  LoRA   `yaml:"lora"`
 	// Stages run in order, each from the weights of the one before.
 	Stages []Stage `yaml:"stages"`
-	// EvalSize is the number of validation problems of an evaluation.
-	EvalSize int `yaml:"eval_size"`
-	// EvalTokens is the maximum number of tokens of a completion of an evaluation.
-	EvalTokens int `yaml:"eval_tokens" neutral:"64"`
+	// EvalSize is the number of validation problems of an evaluation, EvalTokens the maximum length of a completion.
+	EvalSize   int `yaml:"eval_size" in:"size"`
+	EvalTokens int `yaml:"eval_tokens" in:"tokens" neutral:"64"`
 }
 
-// Stage is one supervised stage of [SFT].
+// Stage is one supervised stage of [SFT]. Its keys are documented in configs/base.yaml.
 type Stage struct {
-	Name string `yaml:"name"`
-	// Corpus: "capability" (only annotated, right solutions), "preference" (the
-	// mixture of styles that hides them), or "answers" (the worked answers of the
-	// data files).
-	Corpus string `yaml:"corpus"`
+	Name   string `yaml:"name"`
+	Corpus string `yaml:"corpus" of:"capability|preference|answers"`
 	// Examples in the corpus; batches are drawn without replacement, epoch by epoch.
-	Examples     int        `yaml:"examples"`
-	Steps        int        `yaml:"steps"`
-	BatchSize    int        `yaml:"batch_size"`
-	LearningRate float64    `yaml:"learning_rate"`
-	WarmupSteps  int        `yaml:"warmup_steps"`
-	FinalLRRatio float64    `yaml:"final_lr_ratio"` // of the cosine decay
-	AdamBetas    [2]float64 `yaml:"adam_betas"`
-	AdamEps      float64    `yaml:"adam_eps"`
-	WeightDecay  float64    `yaml:"weight_decay"`
-	MaxGradNorm  float64    `yaml:"max_grad_norm"`
+	Examples     int        `yaml:"examples" in:"[1,134217728]"`
+	Steps        int        `yaml:"steps" in:"counter"`
+	BatchSize    int        `yaml:"batch_size" in:"size"`
+	LearningRate float64    `yaml:"learning_rate" in:"nonNegative"`
+	WarmupSteps  int        `yaml:"warmup_steps" in:"counterOrNone"`
+	FinalLRRatio float64    `yaml:"final_lr_ratio" in:"fraction"` // of the cosine decay
+	AdamBetas    [2]float64 `yaml:"adam_betas" in:"belowOne"`
+	AdamEps      float64    `yaml:"adam_eps" in:"positive"`
+	WeightDecay  float64    `yaml:"weight_decay" in:"nonNegative"`
+	MaxGradNorm  float64    `yaml:"max_grad_norm" in:"nonNegative"`
 	// PromptLossWeight weighs the tokens of the prompt; completion tokens weigh 1. With 0 the loss is
 	// of the completion alone (TRL: completion_only_loss).
-	PromptLossWeight float64 `yaml:"prompt_loss_weight"`
-	// LossType is "nll" or "dft", one of rl.SupervisedLosses.
-	LossType string `yaml:"loss_type" neutral:"nll"`
+	PromptLossWeight float64 `yaml:"prompt_loss_weight" in:"nonNegative"`
+	LossType         string  `yaml:"loss_type" of:"supervised-losses" neutral:"nll"`
 	// MaxLength cuts longer examples at the end, in tokens of prompt and completion (0 = none may be
 	// longer than the model's context). With Packing a batch has BatchSize packs of up to MaxLength
 	// tokens instead of BatchSize examples; no example attends to another.
-	MaxLength int  `yaml:"max_length" neutral:"0"`
+	MaxLength int  `yaml:"max_length" in:"tokensOrNone" neutral:"0"`
 	Packing   bool `yaml:"packing" neutral:"false"`
 	// StopAtSampledAccuracy ends the stage early, at an evaluation (0 = never).
-	StopAtSampledAccuracy float64 `yaml:"stop_at_sampled_accuracy"`
-	EveryNSteps           int     `yaml:"every_n_steps"`
+	StopAtSampledAccuracy float64 `yaml:"stop_at_sampled_accuracy" in:"fraction"`
+	EveryNSteps           int     `yaml:"every_n_steps" in:"counter"`
 	// EarlyStoppingPatience ends the stage after this many evaluations in a row whose validation
 	// loss is not below the lowest by more than EarlyStoppingThreshold, in nats per token; the stage
 	// returns to the weights of the lowest (0 = never, and there is no validation loss).
-	EarlyStoppingPatience  int     `yaml:"early_stopping_patience" neutral:"0"`
-	EarlyStoppingThreshold float64 `yaml:"early_stopping_threshold" neutral:"0"`
+	EarlyStoppingPatience  int     `yaml:"early_stopping_patience" in:"counterOrNone" neutral:"0"`
+	EarlyStoppingThreshold float64 `yaml:"early_stopping_threshold" in:"nonNegative" neutral:"0"`
 	// The stage's final sampled validation accuracy must be in this range; otherwise `grpo sft`
 	// fails.
-	AcceptSampledMin float64 `yaml:"accept_sampled_min"`
-	AcceptSampledMax float64 `yaml:"accept_sampled_max"`
+	AcceptSampledMin float64 `yaml:"accept_sampled_min" in:"fraction"`
+	AcceptSampledMax float64 `yaml:"accept_sampled_max" in:"fraction"`
 }
 
 // DefaultSFT returns the defaults of `grpo sft`, without stages: the recipe of the embedded base
@@ -79,3 +73,46 @@ func DefaultStage() Stage {
 
 // SetDefaults resets s to [DefaultStage] before a file is decoded into it.
 func (s *Stage) SetDefaults() { *s = DefaultStage() }
+
+func (c *SFT) train() *Config {
+	return &Config{Data: c.Data, Model: c.Model, Train: Train{LoRA: c.LoRA}}
+}
+
+func (c *SFT) validate(v *validator) {
+	v.notEmpty(&c.Name)
+	c.Data.validate(v, c.Model)
+	c.Model.validate(v)
+	c.LoRA.validate(v, c.Model)
+	if c.Data.ValSize != 0 {
+		atMost(v, &c.EvalSize, &c.Data.ValSize)
+	}
+	if len(c.Stages) == 0 {
+		v.reject("stages must have at least one stage")
+	}
+	for i := range c.Stages {
+		s := &c.Stages[i]
+		s.validate(v, &c.Data)
+		for j := range c.Stages[:i] {
+			if other := &c.Stages[j]; s.Name == other.Name {
+				v.reject("%s must not be the same as %s", &s.Name, &other.Name)
+				break
+			}
+		}
+	}
+}
+
+func (s *Stage) validate(v *validator, d *Data) {
+	v.notEmpty(&s.Name)
+	atMost(v, &s.BatchSize, &s.Examples)
+	atMost(v, &s.WarmupSteps, &s.Steps)
+	atMost(v, &s.AcceptSampledMin, &s.AcceptSampledMax)
+	if s.Packing && s.MaxLength == 0 {
+		v.reject("%s needs the size of a pack in tokens (set max_length)", &s.Packing)
+	}
+	if s.EarlyStoppingPatience == 0 {
+		v.noEffect(&s.EarlyStoppingPatience, "set early_stopping_patience, or leave this key out", &s.EarlyStoppingThreshold)
+	}
+	if s.Corpus != "answers" && d.Source != "generated" {
+		v.reject("%s consists of generated problems and can't be combined with %s (use answers)", &s.Corpus, &d.Source)
+	}
+}

@@ -19,7 +19,7 @@ const maxFileSize = 1 << 20
 
 // formOf describes a file of this kind of configuration.
 func formOf(root any) *yamldoc.Form {
-	keys := paths(root)
+	keys := keysOf(root).paths()
 	return &yamldoc.Form{
 		What: "one file is one configuration", Empty: "it sets no key (leave out -c for the defaults)",
 		Folder: "this is a folder, not a YAML file", Max: maxFileSize, Larger: "not a configuration",

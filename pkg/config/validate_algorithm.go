@@ -2,31 +2,15 @@ package config
 
 import (
 	"slices"
+	"strings"
 
 	"grpo/internal/yamldoc"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
 )
 
 func (c *Config) validateAlgorithm(v *validator) {
 	a := &c.Algorithm
-	oneOf(v, &a.Type, "grpo", "ppo", "dpo")
-	oneOf(v, &a.LossType, rl.RecipeNames()...)
-	oneOfOrEmpty(v, &a.Baseline, rl.Baselines()...)
-	oneOfOrEmpty(v, &a.Normalizer, Normalizers()...)
-	oneOfOrEmpty(v, &a.ScaleRewards, "group", "batch", "none")
-	oneOfOrEmpty(v, &a.ImportanceSamplingLevel, rl.ImportanceLevels()...)
-	oneOfOrEmpty(v, &a.LengthNormalization, rl.Aggregations()...)
-	oneOf(v, &a.KLEstimator, rl.KLEstimators()...)
-	oneOf(v, &a.KLIn, "loss", "reward")
-	v.in(positive, &a.Cliprange, &a.SAPOTemperaturePos, &a.SAPOTemperatureNeg,
-		&a.VESPOKPos, &a.VESPOLambdaPos, &a.VESPOKNeg, &a.VESPOLambdaNeg)
-	v.in(nonNegative, &a.AdvantageEps, &a.EpsilonHigh, &a.Delta, &a.DualClip, &a.NormalizeConstant, &a.Beta,
-		&a.EntropyCoef, &a.EntropyTarget, &a.EntropyCoefDelta, &a.EntropyCoefMin, &a.EntropyCoefMax,
-		&a.OffPolicyMaskThreshold, &a.ValueLearningRate, &a.ValueClip)
-	v.in(positiveUpTo1, &a.Gamma, &a.RefModelMixupAlpha, &a.TopEntropyQuantile)
-	v.in(fraction, &a.TeacherGamma, &a.GAELambda)
-	v.in(counterOrNone, &a.RefModelSyncSteps, &a.ValueEpochs)
-	v.in(interval{low: 1, high: 1000}, &a.DynamicSamplingMaxRounds)
 	if a.DualClip > 0 && a.DualClip <= 1 {
 		v.reject("%s must be more than 1, or 0 for none", &a.DualClip)
 	}
@@ -160,7 +144,7 @@ func (c *Config) validateGroups(v *validator) {
 		const why = "it divides by the group's mean reward, and rewards may be negative"
 		negative := func(f string) bool {
 			c := r.customReward(f)
-			return f == "soft_overlong" || f == "repetition" || f == "cosine" || c != nil && c.Pattern == ""
+			return slices.Contains(gsm8k.NegativeRewards(), f) || c != nil && c.Pattern == ""
 		}
 		v.compatible(!slices.ContainsFunc(r.Functions, negative), &a.Normalizer, &r.Functions, why)
 		v.compatible(!slices.ContainsFunc(r.RewardWeights, func(w float64) bool { return w < 0 }),
@@ -202,4 +186,33 @@ func (c *Config) validateGroups(v *validator) {
 	}
 	v.reject("%s must be at least 2, because %s compares the completions of a group",
 		&c.Rollout.GroupSize, because)
+}
+
+func (c *Config) validateDPO(v *validator) {
+	a, d := &c.Algorithm, &c.Algorithm.DPO
+	if have, want := len(d.LossWeights), len(d.LossType); have != 0 && have != want {
+		v.reject("%s must have one weight for each of %s, or none", &d.LossWeights, &d.LossType)
+	}
+	if a.Type != "dpo" {
+		return
+	}
+	wrong := func(f finding) bool { return strings.HasPrefix(f.text, "algorithm.dpo.") }
+	if !slices.ContainsFunc(v.found, wrong) {
+		if err := d.Rule().Check(); err != nil {
+			v.reject("%s contradicts %s: %s", &d.PairsPerGroup, &d.Pairs, err)
+		}
+		if err := d.Preference().Check(); err != nil {
+			v.reject("%s can't be used with the other settings of algorithm.dpo: %s", &d.LossType, err)
+		}
+	}
+	batch := c.trainBatch()
+	if a.FromFile() {
+		if *batch%2 != 0 { // which divides rollout_batch_size
+			v.reject("%s must be even: with %s it counts the two completions of each pair", batch, &d.PairsFile)
+		}
+		return
+	}
+	if g := &c.Rollout.GroupSize; *g > 0 && *batch%*g != 0 {
+		v.reject("%s must be a multiple of %s, because %s makes pairs of the completions of a group", batch, g, &a.Type)
+	}
 }

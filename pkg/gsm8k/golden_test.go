@@ -127,9 +127,9 @@ func TestGoldenTRLRewards(t *testing.T) {
 		t.Fatal("a section of the file is empty")
 	}
 	// Each case uses the named reward function, as in a run.
-	check := func(t *testing.T, name string, p RewardParams, in RewardInput, want float64) {
+	check := func(t *testing.T, name string, p RewardParams, opening string, in RewardInput, want float64) {
 		t.Helper()
-		fn, err := NewReward(name, p)
+		fn, err := NewReward(name, p, opening)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,23 +141,23 @@ func TestGoldenTRLRewards(t *testing.T) {
 	for i, c := range data.SoftOverlong {
 		row.run(t, fmt.Sprintf("soft_overlong/%d", i), func(t *testing.T) {
 			p := RewardParams{OverlongCache: c.SoftPunishCache}
-			check(t, "soft_overlong", p, RewardInput{Tokens: c.Length, MaxTokens: c.MaxCompletionLen}, c.Reward)
+			check(t, "soft_overlong", p, "", RewardInput{Tokens: c.Length, MaxTokens: c.MaxCompletionLen}, c.Reward)
 		})
 	}
 	row = newGolden(file + ": repetition")
 	for i, c := range data.Repetition {
 		row.run(t, fmt.Sprintf("repetition/%d", i), func(t *testing.T) {
-			p := RewardParams{RepetitionNGram: c.NGramSize, RepetitionMaxPenalty: c.MaxPenalty}
+			p := RewardParams{RepetitionNGrams: c.NGramSize, RepetitionMaxPenalty: c.MaxPenalty}
 			ids := append([]int{}, c.IDs...)
-			check(t, "repetition", p, RewardInput{TokenIDs: ids, Tokens: len(ids)}, c.Reward)
+			check(t, "repetition", p, "", RewardInput{TokenIDs: ids, Tokens: len(ids)}, c.Reward)
 		})
 	}
 	row = newGolden(file + ": think_format")
 	for i, c := range data.ThinkFormat {
 		row.run(t, fmt.Sprintf("think_format/%d", i), func(t *testing.T) {
-			check(t, "think_format", RewardParams{}, RewardInput{Completion: c.Text}, c.Reward)
+			check(t, "think_format", RewardParams{}, "", RewardInput{Completion: c.Text}, c.Reward)
 			if rest, ok := strings.CutPrefix(c.Text, thinkOpen); ok { // the tag in the prompt instead
-				check(t, "think_format", RewardParams{Opening: thinkOpen}, RewardInput{Completion: rest}, c.Reward)
+				check(t, "think_format", RewardParams{}, thinkOpen, RewardInput{Completion: rest}, c.Reward)
 			}
 		})
 	}

@@ -196,7 +196,7 @@ func TestNoNumberIsReadInPart(t *testing.T) {
 						}
 						in := RewardInput{Completion: text, Ended: true, Problem: Problem{Gold: part}}
 						for _, name := range CosineBases() {
-							if f, err := NewReward(name, RewardParams{}); err != nil || f(in) != 0 {
+							if f, err := NewReward(name, RewardParams{}, ""); err != nil || f(in) != 0 {
 								t.Errorf("%s rewards %s for %q (%v)", name, part, text, err)
 							}
 						}

@@ -57,24 +57,25 @@ func (in RewardInput) tokenIDs() []int {
 	return ids
 }
 
-// RewardParams are the parameters of reward functions; each function checks its own.
+// RewardParams are the parameters of reward functions; each function checks its own. The tags make them keys of the
+// section reward of the configuration (see the package comment of pkg/config). Lengths are in tokens.
 type RewardParams struct {
-	// Opening is the tag at the end of the prompt that think_format counts as the start of the
-	// completion ([Template.Opening]); empty if the policy writes the tag itself.
-	Opening string
-	// OverlongCache is the width of soft_overlong's ramp in tokens, up to the sampling limit; 0
-	// means a fifth of the limit, DAPO's ratio (4096 of 20480), and at least 1.
-	OverlongCache int
-	// RepetitionNGram is the width of repetition's n-grams in tokens, at least 1;
-	// RepetitionMaxPenalty its value, at most 0, for a text that only repeats.
-	RepetitionNGram      int
-	RepetitionMaxPenalty float64
-	// CosineCorrect names the reward that decides whether the answer is right: one
-	// of [CosineBases]. CosineMaxLen is the length at which the cosine ends; 0 means
-	// the sampling limit.
-	CosineCorrect string
-	CosineMaxLen  int
-	Cosine        CosineRange
+	// OverlongCache is the width of soft_overlong's ramp, up to the sampling limit; 0 means a fifth of the limit,
+	// DAPO's ratio (4096 of 20480), and at least 1. It is TRL's soft_punish_cache.
+	OverlongCache int `yaml:"overlong_cache" neutral:"0" in:"tokensOrNone" needs:"reward.soft_overlong rollouts"`
+	// RepetitionNGrams is the width of repetition's n-grams; RepetitionMaxPenalty is its value for a text that only
+	// repeats.
+	RepetitionNGrams int `yaml:"repetition_n_grams" neutral:"3" in:"[1,100]" needs:"reward.repetition rollouts"`
+
+	RepetitionMaxPenalty float64 `yaml:"repetition_max_penalty" neutral:"-1" in:"[-1e6,0]" needs:"reward.repetition rollouts"`
+	// CosineCorrect names the reward that decides whether the answer is right: one of [CosineBases], answer if empty.
+	// CosineMaxLen is the length at which the cosine ends; 0 means the sampling limit. See [CosineRange].
+	CosineCorrect    string  `yaml:"cosine_correct" neutral:"" of:"cosine-bases|" needs:"reward.cosine rollouts"`
+	CosineMaxLen     int     `yaml:"cosine_max_len" neutral:"0" in:"tokensOrNone" needs:"reward.cosine rollouts"`
+	CosineMinCorrect float64 `yaml:"cosine_min_value_correct" neutral:"0.5" in:"moderate" needs:"reward.cosine rollouts"`
+	CosineMaxCorrect float64 `yaml:"cosine_max_value_correct" neutral:"1" in:"moderate" needs:"reward.cosine rollouts"`
+	CosineMinWrong   float64 `yaml:"cosine_min_value_wrong" neutral:"-1" in:"moderate" needs:"reward.cosine rollouts"`
+	CosineMaxWrong   float64 `yaml:"cosine_max_value_wrong" neutral:"-0.5" in:"moderate" needs:"reward.cosine rollouts"`
 }
 
 // DefaultRewardParams returns TRL's defaults of the repetition penalty (3-grams,
@@ -83,53 +84,67 @@ type RewardParams struct {
 // reward.
 func DefaultRewardParams() RewardParams {
 	return RewardParams{
-		RepetitionNGram: 3, RepetitionMaxPenalty: -1,
-		CosineCorrect: "answer",
-		Cosine:        CosineRange{MinValueWrong: -1, MaxValueWrong: -0.5, MinValueCorrect: 0.5, MaxValueCorrect: 1},
+		RepetitionNGrams: 3, RepetitionMaxPenalty: -1, CosineCorrect: "answer",
+		CosineMinCorrect: 0.5, CosineMaxCorrect: 1, CosineMinWrong: -1, CosineMaxWrong: -0.5,
 	}
 }
-
-// CosineBases lists the values of [RewardParams].CosineCorrect: the rewards that
-// are 1 for a right answer and 0 for a wrong one.
-func CosineBases() []string { return []string{"answer", "r1_zero", "question_only", "last_number"} }
 
 // RewardFunc maps one completion to one reward. It is a pure function: equal
 // inputs give equal rewards, in any order, on any worker. NaN means that the
 // function cannot score the completion, which the weighted sum then leaves out.
 type RewardFunc func(RewardInput) float64
 
-type rewardMaker struct {
+// rewardKind is a row of the table of reward functions.
+type rewardKind struct {
 	name string
-	make func(RewardParams) (RewardFunc, error)
+	// decides: it is 1 for a right answer and 0 for a wrong one. negative: it may be below 0.
+	decides, negative bool
+	// make returns the function; opening is the tag at the end of the prompt ([Template.Opening]).
+	make func(p RewardParams, opening string) (RewardFunc, error)
 }
 
 // rewardTable lists the reward functions, in the order of [Rewards]. It is a
 // function because cosine looks up another reward.
-func rewardTable() []rewardMaker {
-	plain := func(f RewardFunc) func(RewardParams) (RewardFunc, error) {
-		return func(RewardParams) (RewardFunc, error) { return f, nil }
+func rewardTable() []rewardKind {
+	type maker = func(RewardParams, string) (RewardFunc, error)
+	plain := func(f RewardFunc) maker {
+		return func(RewardParams, string) (RewardFunc, error) { return f, nil }
 	}
-	return []rewardMaker{
-		{"answer", plain(func(in RewardInput) float64 { return indicator(in.grade().Right) })},
-		{"format", plain(func(in RewardInput) float64 { return indicator(in.grade().Formatted) })},
-		{"random", plain(func(in RewardInput) float64 { return indicator(in.Noise < 0.5) })},
-		{"r1_zero", plain(assignmentReward(GradeR1Zero))},
-		{"question_only", plain(assignmentReward(GradeQuestionOnly))},
-		{"think_format", func(p RewardParams) (RewardFunc, error) {
-			return func(in RewardInput) float64 { return indicator(ThinkFormat(p.Opening + in.Completion)) }, nil
+	with := func(f func(RewardParams) (RewardFunc, error)) maker {
+		return func(p RewardParams, _ string) (RewardFunc, error) { return f(p) }
+	}
+	return []rewardKind{
+		{name: "answer", decides: true,
+			make: plain(func(in RewardInput) float64 { return indicator(in.grade().Right) })},
+		{name: "format", make: plain(func(in RewardInput) float64 { return indicator(in.grade().Formatted) })},
+		{name: "random", make: plain(func(in RewardInput) float64 { return indicator(in.Noise < 0.5) })},
+		{name: "r1_zero", decides: true, make: plain(assignmentReward(GradeR1Zero))},
+		{name: "question_only", decides: true, make: plain(assignmentReward(GradeQuestionOnly))},
+		{name: "think_format", make: func(_ RewardParams, opening string) (RewardFunc, error) {
+			return func(in RewardInput) float64 { return indicator(ThinkFormat(opening + in.Completion)) }, nil
 		}},
-		{"soft_overlong", newSoftOverlong},
-		{"repetition", newRepetition},
-		{"cosine", newCosine},
-		{"last_number", plain(lastNumberReward)},
+		{name: "soft_overlong", negative: true, make: with(newSoftOverlong)},
+		{name: "repetition", negative: true, make: with(newRepetition)},
+		{name: "cosine", negative: true, make: with(newCosine)},
+		{name: "last_number", decides: true, make: plain(lastNumberReward)},
 	}
 }
 
 // Rewards lists the names of the reward functions.
-func Rewards() []string {
-	var names []string
+func Rewards() []string { return rewardsWith(func(rewardKind) bool { return true }) }
+
+// CosineBases lists the values of [RewardParams].CosineCorrect: the rewards that
+// are 1 for a right answer and 0 for a wrong one.
+func CosineBases() []string { return rewardsWith(func(r rewardKind) bool { return r.decides }) }
+
+// NegativeRewards lists the rewards that may be below 0.
+func NegativeRewards() []string { return rewardsWith(func(r rewardKind) bool { return r.negative }) }
+
+func rewardsWith(has func(rewardKind) bool) (names []string) {
 	for _, r := range rewardTable() {
-		names = append(names, r.name)
+		if has(r) {
+			names = append(names, r.name)
+		}
 	}
 	return names
 }
@@ -147,13 +162,15 @@ func Rewards() []string {
 //	cosine         cosine length scaling of right and wrong answers ([CosineScaled])
 //	last_number    1 iff the last number is the gold one ([LastNumber])
 //
-// An unknown name and a parameter out of range are errors. Start p from [DefaultRewardParams].
-func NewReward(name string, p RewardParams) (RewardFunc, error) {
+// opening is the tag at the end of the prompt that think_format counts as the start of the completion
+// ([Template.Opening]); empty if the policy writes the tag itself. An unknown name and a parameter out of range are
+// errors. Start p from [DefaultRewardParams].
+func NewReward(name string, p RewardParams, opening string) (RewardFunc, error) {
 	for _, r := range rewardTable() {
 		if r.name != name {
 			continue
 		}
-		f, err := r.make(p)
+		f, err := r.make(p, opening)
 		if err != nil {
 			return nil, fmt.Errorf("make reward function %s: %w", name, err)
 		}
@@ -224,28 +241,29 @@ func newSoftOverlong(p RewardParams) (RewardFunc, error) {
 }
 
 func newRepetition(p RewardParams) (RewardFunc, error) {
-	if p.RepetitionNGram < 1 {
-		return nil, fmt.Errorf("n-grams of %d tokens: the width must be at least 1", p.RepetitionNGram)
+	if p.RepetitionNGrams < 1 {
+		return nil, fmt.Errorf("n-grams of %d tokens: the width must be at least 1", p.RepetitionNGrams)
 	}
 	if !(p.RepetitionMaxPenalty <= 0) || math.IsInf(p.RepetitionMaxPenalty, 0) {
 		return nil, fmt.Errorf("the maximum penalty is %v; it must be finite and at most 0", p.RepetitionMaxPenalty)
 	}
 	return func(in RewardInput) float64 {
-		return RepetitionPenalty(in.tokenIDs(), p.RepetitionNGram, p.RepetitionMaxPenalty)
+		return RepetitionPenalty(in.tokenIDs(), p.RepetitionNGrams, p.RepetitionMaxPenalty)
 	}, nil
 }
 
 // newCosine returns the reward of [CosineScaled], NaN if the answer's reward is, or without a
 // limit.
 func newCosine(p RewardParams) (RewardFunc, error) {
-	if !slices.Contains(CosineBases(), p.CosineCorrect) {
-		return nil, fmt.Errorf("the correctness reward: %w", unknownName(p.CosineCorrect, CosineBases()))
+	decides := cmp.Or(p.CosineCorrect, "answer")
+	if !slices.Contains(CosineBases(), decides) {
+		return nil, fmt.Errorf("the correctness reward: %w", unknownName(decides, CosineBases()))
 	}
 	if p.CosineMaxLen < 0 {
 		return nil, fmt.Errorf("the length limit is %d; it must not be negative (0 means the sampling limit)",
 			p.CosineMaxLen)
 	}
-	c := p.Cosine
+	c := CosineRange{p.CosineMinWrong, p.CosineMaxWrong, p.CosineMinCorrect, p.CosineMaxCorrect}
 	for _, x := range []float64{c.MinValueWrong, c.MaxValueWrong, c.MinValueCorrect, c.MaxValueCorrect} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return nil, fmt.Errorf("the values %+v must be finite", c)
@@ -254,7 +272,7 @@ func newCosine(p RewardParams) (RewardFunc, error) {
 	if c.MinValueWrong > c.MaxValueWrong || c.MinValueCorrect > c.MaxValueCorrect {
 		return nil, fmt.Errorf("the values %+v have a minimum above its maximum", c)
 	}
-	base, err := NewReward(p.CosineCorrect, p)
+	base, err := NewReward(decides, p, "")
 	if err != nil {
 		return nil, err
 	}

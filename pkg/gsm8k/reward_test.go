@@ -9,7 +9,7 @@ import (
 
 // lookupReward returns the reward function of a name with the default
 // parameters.
-func lookupReward(name string) (RewardFunc, error) { return NewReward(name, DefaultRewardParams()) }
+func lookupReward(name string) (RewardFunc, error) { return NewReward(name, DefaultRewardParams(), "") }
 
 func TestRewards(t *testing.T) {
 	p := Problem{Gold: "12"}
@@ -112,7 +112,7 @@ func TestRewardNoise(t *testing.T) {
 // Rewards use the verdict of a completion that has been graded already.
 func TestRewardsUseTheVerdict(t *testing.T) {
 	for _, name := range []string{"answer", "format"} {
-		f, err := NewReward(name, DefaultRewardParams())
+		f, err := NewReward(name, DefaultRewardParams(), "")
 		if err != nil {
 			t.Fatal(err)
 		}

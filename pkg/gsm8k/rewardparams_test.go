@@ -13,25 +13,25 @@ func TestNewRewardErrors(t *testing.T) {
 		want         string
 	}{
 		{"negative cache", "soft_overlong", func(p *RewardParams) { p.OverlongCache = -1 }, "make reward function soft_overlong: the cache is -1"},
-		{"no n-gram", "repetition", func(p *RewardParams) { p.RepetitionNGram = 0 }, "n-grams of 0 tokens"},
+		{"no n-gram", "repetition", func(p *RewardParams) { p.RepetitionNGrams = 0 }, "n-grams of 0 tokens"},
 		{"a penalty that rewards", "repetition", func(p *RewardParams) { p.RepetitionMaxPenalty = 0.5 }, "at most 0"},
 		{"penalty NaN", "repetition", func(p *RewardParams) { p.RepetitionMaxPenalty = math.NaN() }, "at most 0"},
 		{"infinite penalty", "repetition", func(p *RewardParams) { p.RepetitionMaxPenalty = math.Inf(-1) }, "finite"},
 		{"unknown base", "cosine", func(p *RewardParams) { p.CosineCorrect = "r1zero" }, `did you mean "r1_zero"?`},
 		{"base without right and wrong", "cosine", func(p *RewardParams) { p.CosineCorrect = "cosine" }, "unknown name"},
 		{"negative length", "cosine", func(p *RewardParams) { p.CosineMaxLen = -1 }, "length limit is -1"},
-		{"value NaN", "cosine", func(p *RewardParams) { p.Cosine.MaxValueWrong = math.NaN() }, "must be finite"},
-		{"wrong range upside down", "cosine", func(p *RewardParams) { p.Cosine.MinValueWrong = 0 }, "minimum above its maximum"},
-		{"right range upside down", "cosine", func(p *RewardParams) { p.Cosine.MaxValueCorrect = 0 }, "minimum above its maximum"},
+		{"value NaN", "cosine", func(p *RewardParams) { p.CosineMaxWrong = math.NaN() }, "must be finite"},
+		{"wrong range upside down", "cosine", func(p *RewardParams) { p.CosineMinWrong = 0 }, "minimum above its maximum"},
+		{"right range upside down", "cosine", func(p *RewardParams) { p.CosineMaxCorrect = 0 }, "minimum above its maximum"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := DefaultRewardParams()
 			c.change(&p)
-			if _, err := NewReward(c.reward, p); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := NewReward(c.reward, p, ""); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want it to contain %q", err, c.want)
 			}
 			// Parameters are checked only by the rewards that use them.
-			if _, err := NewReward("answer", p); err != nil {
+			if _, err := NewReward("answer", p, ""); err != nil {
 				t.Errorf("answer reads the parameters of %s: %v", c.reward, err)
 			}
 		})
@@ -56,7 +56,7 @@ func TestNotScorable(t *testing.T) {
 		{"cosine of what is not scorable", "cosine", lastNumber, func(in *RewardInput) { in.Problem.Gold = "" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fn, err := NewReward(c.reward, c.p)
+			fn, err := NewReward(c.reward, c.p, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestOpening(t *testing.T) {
 		if got := tpl.Opening(); got != want {
 			t.Errorf("template %s opens the completion with %q, want %q", name, got, want)
 		}
-		fn, err := NewReward("think_format", RewardParams{Opening: tpl.Opening()})
+		fn, err := NewReward("think_format", RewardParams{}, tpl.Opening())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestCosineFollowsItsBase(t *testing.T) {
 	for base, want := range map[string]float64{"answer": -0.5, "question_only": -0.5, "r1_zero": 0.5, "last_number": 0.5} {
 		p := DefaultRewardParams()
 		p.CosineCorrect = base
-		fn, err := NewReward("cosine", p)
+		fn, err := NewReward("cosine", p, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestCosineFollowsItsBase(t *testing.T) {
 			t.Errorf("cosine of %s = %v, want %v", base, got, want)
 		}
 		p.CosineMaxLen = 128
-		if fn, err = NewReward("cosine", p); err != nil {
+		if fn, err = NewReward("cosine", p, ""); err != nil {
 			t.Fatal(err)
 		}
 		if got, mid := fn(in), want+math.Copysign(0.25, want); math.Abs(got-mid) > 1e-12 {

@@ -21,9 +21,7 @@ type LossConfig struct {
 	DualClip             float64         // verl clip_ratio_c, OpenRLHF dual_clip: > 1 (0 = none)
 	Level                ImportanceLevel // "" = TokenLevel
 
-	SAPOTempPos, SAPOTempNeg  float64 // 0 = 1.0 and 1.05
-	VESPOKPos, VESPOLambdaPos float64 // 0 = 2 and 3
-	VESPOKNeg, VESPOLambdaNeg float64 // 0 = 3 and 2
+	LossParams // of single losses
 
 	Beta             float64     // weight of the KL term to the reference (0 = none)
 	KL               KLEstimator // "" = K3

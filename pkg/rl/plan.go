@@ -29,9 +29,7 @@ func (c LossConfig) plan() (plan, error) {
 	if p.EpsilonHigh == 0 && p.uses&UsesEpsilon != 0 {
 		p.EpsilonHigh = p.Epsilon
 	}
-	p.SAPOTempPos, p.SAPOTempNeg = cmp.Or(p.SAPOTempPos, 1), cmp.Or(p.SAPOTempNeg, 1.05)
-	p.VESPOKPos, p.VESPOLambdaPos = cmp.Or(p.VESPOKPos, 2), cmp.Or(p.VESPOLambdaPos, 3)
-	p.VESPOKNeg, p.VESPOLambdaNeg = cmp.Or(p.VESPOKNeg, 3), cmp.Or(p.VESPOLambdaNeg, 2)
+	p.LossParams = p.LossParams.withDefaults()
 	return p, p.check()
 }
 
@@ -65,9 +63,6 @@ func (p *plan) check() error {
 	}{
 		{"delta", p.Delta}, {"dual clip", p.DualClip}, {"beta", p.Beta}, {"entropy coefficient", p.EntropyCoef},
 		{"off-policy mask threshold", p.OffPolicyMaskThreshold},
-		{"sapo temperature", p.SAPOTempPos}, {"sapo temperature", p.SAPOTempNeg},
-		{"vespo k", p.VESPOKPos}, {"vespo k", p.VESPOKNeg},
-		{"vespo lambda", p.VESPOLambdaPos}, {"vespo lambda", p.VESPOLambdaNeg},
 	} {
 		if v.x != 0 && !positive(v.x) {
 			return fmt.Errorf("%s is %v; it must be finite and at least 0", v.name, v.x)
@@ -76,7 +71,7 @@ func (p *plan) check() error {
 	if p.DualClip > 0 && p.DualClip <= 1 {
 		return fmt.Errorf("dual clip is %v; it must be above 1, or 0 for none", p.DualClip)
 	}
-	return nil
+	return p.LossParams.check()
 }
 
 // clips reports whether the loss has a clip fraction.

@@ -10,7 +10,8 @@ import (
 // To add a loss: write its formula with its gradient and call it from policyTerm (term.go); give it
 // a name, a row in lossTable and a row in recipes (here); add a case to testdata/reference.py. The
 // configuration and its checks read these tables. Tests fail until the case and a line in
-// docs/algorithms.md exist.
+// docs/algorithms.md exist. An option of its own is a field of [LossParams] with a bit of [Uses], and
+// a line in configs/default.yaml.
 
 // LossType names the policy loss of one token. A is the advantage (or the raw
 // reward), r the importance ratio.
@@ -41,6 +42,46 @@ const (
 	UsesSAPO                         // SAPOTempPos, SAPOTempNeg
 	UsesVESPO                        // VESPOKPos, VESPOLambdaPos, VESPOKNeg, VESPOLambdaNeg
 )
+
+// usesNames are the bits of [Uses] in tags of the configuration's keys: needs:"loss.sapo".
+var usesNames = map[string]Uses{
+	"epsilon": UsesEpsilon, "epsilon_high": UsesEpsilonHigh, "delta": UsesDelta, "dual_clip": UsesDualClip,
+	"level": UsesLevel, "sapo": UsesSAPO, "vespo": UsesVESPO,
+}
+
+// LossParams are the options of single losses, all positive; 0 means the default. The tags make them keys of the
+// section algorithm of the configuration (see the package comment of pkg/config).
+type LossParams struct {
+	// SAPO's temperatures for positive and negative advantages.
+	SAPOTempPos float64 `yaml:"sapo_temperature_pos" neutral:"1" in:"positive" needs:"loss.sapo ratio"`
+	SAPOTempNeg float64 `yaml:"sapo_temperature_neg" neutral:"1.05" in:"positive" needs:"loss.sapo ratio"`
+	// Shape of VESPO's weight for positive and negative advantages.
+	VESPOKPos      float64 `yaml:"vespo_k_pos" neutral:"2" in:"positive" needs:"loss.vespo ratio"`
+	VESPOLambdaPos float64 `yaml:"vespo_lambda_pos" neutral:"3" in:"positive" needs:"loss.vespo ratio"`
+	VESPOKNeg      float64 `yaml:"vespo_k_neg" neutral:"3" in:"positive" needs:"loss.vespo ratio"`
+	VESPOLambdaNeg float64 `yaml:"vespo_lambda_neg" neutral:"2" in:"positive" needs:"loss.vespo ratio"`
+}
+
+// withDefaults replaces zeros.
+func (p LossParams) withDefaults() LossParams {
+	return LossParams{
+		SAPOTempPos: cmp.Or(p.SAPOTempPos, 1), SAPOTempNeg: cmp.Or(p.SAPOTempNeg, 1.05),
+		VESPOKPos: cmp.Or(p.VESPOKPos, 2), VESPOLambdaPos: cmp.Or(p.VESPOLambdaPos, 3),
+		VESPOKNeg: cmp.Or(p.VESPOKNeg, 3), VESPOLambdaNeg: cmp.Or(p.VESPOLambdaNeg, 2),
+	}
+}
+
+// check returns an error unless all are positive.
+func (p LossParams) check() error {
+	for _, x := range [...]float64{
+		p.SAPOTempPos, p.SAPOTempNeg, p.VESPOKPos, p.VESPOLambdaPos, p.VESPOKNeg, p.VESPOLambdaNeg,
+	} {
+		if !positive(x) {
+			return fmt.Errorf("a parameter of the loss is %v; it must be finite and above 0 (0 = its default): %+v", x, p)
+		}
+	}
+	return nil
+}
 
 // optionTable lists names with the set of options that each uses.
 type optionTable[N ~string, U ~uint] []struct {
@@ -83,10 +124,15 @@ var lossTable = optionTable[LossType, Uses]{
 }
 
 // LossTypes lists the known loss types.
-func LossTypes() []string { return LossesWith(0) }
+func LossTypes() []string { return lossTable.with(0) }
 
-// LossesWith lists the loss types that have all of these options.
-func LossesWith(u Uses) []string { return lossTable.with(u) }
+// LossesWith lists the loss types that have an option, by its name in usesNames; none for an unknown one.
+func LossesWith(option string) []string {
+	if u, ok := usesNames[option]; ok {
+		return lossTable.with(u)
+	}
+	return nil
+}
 
 // Source is the origin of a recipe.
 type Source string

@@ -48,7 +48,7 @@ func openRewards(ctx context.Context, cfg config.Config, t gsm8k.Template, threa
 				out.close()
 				return rewards{}, config.Invalid(err)
 			}
-		} else if builtin, err = gsm8k.NewReward(name, rewardParams(cfg.Reward, t)); err != nil {
+		} else if builtin, err = gsm8k.NewReward(name, cfg.Reward.RewardParams, t.Opening()); err != nil {
 			out.close()
 			return rewards{}, fmt.Errorf("reward.functions: %w", err)
 		}
@@ -62,23 +62,6 @@ func specOfReward(c config.CustomReward) reward.Spec {
 		Name: c.Name, Command: c.Command, Pattern: c.Pattern, Expr: c.Expr, NullOnError: c.OnError == "null",
 		Timeout: time.Duration(c.Timeout * float64(time.Second)), Workers: c.Workers, Restarts: c.Restarts,
 	}
-}
-
-// rewardParams are the parameters of the built-in reward functions.
-func rewardParams(c config.Reward, t gsm8k.Template) gsm8k.RewardParams {
-	p := gsm8k.DefaultRewardParams()
-	p.Opening = t.Opening()
-	p.OverlongCache = c.OverlongCache
-	p.RepetitionNGram, p.RepetitionMaxPenalty = c.RepetitionNGrams, c.RepetitionMaxPenalty
-	p.Cosine = gsm8k.CosineRange{
-		MinValueWrong: c.CosineMinWrong, MaxValueWrong: c.CosineMaxWrong,
-		MinValueCorrect: c.CosineMinCorrect, MaxValueCorrect: c.CosineMaxCorrect,
-	}
-	p.CosineMaxLen = c.CosineMaxLen
-	if c.CosineCorrect != "" { // resolved if cosine is in use
-		p.CosineCorrect = c.CosineCorrect
-	}
-	return p
 }
 
 // compute returns the rewards of N completions, adjacent in groups, as one row for each function,
