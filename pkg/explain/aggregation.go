@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/plots"
@@ -72,42 +71,17 @@ func Aggregation(o AggregationOptions) (out AggregationResult, err error) {
 	return out, nil
 }
 
-func (r AggregationResult) form(a rl.Aggregation) AggregationForm {
+// Form is the form of an aggregation.
+func (r AggregationResult) Form(a rl.Aggregation) AggregationForm {
 	return r.Forms[slices.IndexFunc(r.Forms, func(f AggregationForm) bool { return f.Aggregation == a })]
 }
 
+// Alias is the aggregation's name in other sources, Shares the shares of the completions.
+func (f AggregationForm) Alias() string  { return alias[f.Aggregation] }
+func (f AggregationForm) Shares() string { return each(f.Share, " / ", percent) }
+
 // WriteText writes the table and the conclusions.
-func (r AggregationResult) WriteText(w io.Writer) error {
-	p := &page{}
-	p.title("Aggregation: the weight of each completion of a batch")
-	p.title("lengths %s tokens, constant Z = %s", each(r.Lengths, ", ", strconv.Itoa), short(r.Constant))
-	shares := func(f AggregationForm) string { return each(f.Share, " / ", percent) }
-	table := [][]string{{"aggregation", "also", "share of each completion", "weight of a token", "sum of weights"}}
-	for _, f := range r.Forms {
-		table = append(table, []string{
-			string(f.Aggregation), alias[f.Aggregation], shares(f),
-			each(f.TokenWeight, " / ", func(x float64) string { return digits(x, 3) }), digits(f.Total, 3),
-		})
-	}
-	p.table("llllr", table...)
-	p.gap()
-	p.paragraph(`Weight of a token: the factor of its loss in the batch's loss. Share: the weights of the completion's
-		tokens over the sum of all weights.`)
-	p.meaning()
-	norm, constant := r.form(rl.MaskedNormalizeSeq), r.form(rl.Constant)
-	p.point(`Sequence-level: every completion weighs the same (%s), whatever its length, so a token of a long
-		completion counts less than a token of a short one.`, shares(r.form(rl.MaskedMeanSeq)))
-	p.point(`Token-level: every token weighs the same, so a completion weighs in proportion to its length (%s).
-		Long completions, correct or wrong, dominate the update.`, shares(r.form(rl.TokenMean)))
-	p.point(`With a constant every token weighs the same too (%s): masked_normalize differs from token-mean only
-		by a factor, %s here. But this factor depends on the lengths in the batch: token-mean divides by the number
-		of tokens in the batch and the constant does not, so a batch of long completions makes a larger step.`,
-		shares(norm), digits(norm.Total, 3))
-	p.point(`The sum of the weights acts as a learning rate: 1 for the means, %s for masked_normalize, %s for
-		constant, %s for token-sum. Compare aggregations at equal sums, or state that the sums differ.`,
-		digits(norm.Total, 3), digits(constant.Total, 3), digits(r.form(rl.TokenSum).Total, 3))
-	return p.writeTo(w)
-}
+func (r AggregationResult) WriteText(w io.Writer) error { return writePage(w, "aggregation", r) }
 
 // Figure plots the share of a second completion against its length.
 func (r AggregationResult) Figure() (plots.ExplainFigure, error) {

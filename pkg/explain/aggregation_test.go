@@ -35,7 +35,7 @@ func TestAggregationOfAShortAndALongResponse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.form), func(t *testing.T) {
-			f := r.form(tt.form)
+			f := r.Form(tt.form)
 			same(t, "share", f.Share, tt.share)
 			same(t, "token weight", f.TokenWeight, tt.token)
 			same(t, "total", []float64{f.Total}, []float64{tt.total})

@@ -75,7 +75,7 @@ type klInputs struct {
 // could not score the completion.
 func GroupedAdvantages(f File, eps float64) (Batch, error) {
 	cases, err := groupedAdvantages(f, eps)
-	table := func(p *page, cases []AdvantageCase, _ []Check) { advantageTable(p, cases, eps) }
+	table := func(cases []AdvantageCase, _ []Check) caseTable { return advantageTable(cases, eps) }
 	return newBatch(f, "case", cases, func(c AdvantageCase) Check { return c.Check }, table), err
 }
 
@@ -221,8 +221,8 @@ func (k *klInputs) check(at path) (err error) {
 	return err
 }
 
-// advantageTable writes a table of the cases, a line for each group.
-func advantageTable(p *page, cases []AdvantageCase, eps float64) {
+// advantageTable has a row for each group.
+func advantageTable(cases []AdvantageCase, eps float64) caseTable {
 	reward := func(x float64) string {
 		if math.IsNaN(x) {
 			return "n/a"
@@ -230,21 +230,20 @@ func advantageTable(p *page, cases []AdvantageCase, eps float64) {
 		return short(round(x, 4))
 	}
 	signed := func(x float64) string { return fmt.Sprintf("%7s", num(x)) }
-	table := [][]string{{"case", "configuration", "group", "rewards", "advantages"}}
-	var checks []Check // of each line
+	t := caseTable{columns: "l", rows: [][]string{{"case", "configuration", "group", "rewards", "advantages"}}}
 	for i, c := range cases {
 		number, name, check := strconv.Itoa(i), c.Name, c.Check
 		for g := 0; g*c.GroupSize < len(c.Rewards); g++ {
 			lo, hi := g*c.GroupSize, (g+1)*c.GroupSize
-			table = append(table, []string{
+			t.rows = append(t.rows, []string{
 				number, name, strconv.Itoa(g),
 				each(c.Rewards[lo:hi], " ", reward), each(c.Advantages[lo:hi], " ", signed),
 			})
-			checks = append(checks, check)
+			t.checks = append(t.checks, check)
 			number, name, check = "", "", Check{} // only in the first line of a case
 		}
 	}
-	p.caseTable("l", table, checks)
-	p.paragraph(`eps %s; standard deviations are sample standard deviations. A reward of n/a was not scored by any
-		function: it is left out of the baseline, and its advantage is 0.`, short(eps))
+	t.notes = []string{"eps " + short(eps) + "; standard deviations are sample standard deviations. A reward of n/a was " +
+		"not scored by any function: it is left out of the baseline, and its advantage is 0."}
+	return t
 }

@@ -12,48 +12,61 @@ import (
 type Batch struct {
 	Cases any // a list, for JSON
 
-	file   string
-	noun   string // of one case
-	checks []Check
-	table  func(*page)
+	file, noun string
+	checks     []Check
+	table      caseTable
+}
+
+// caseTable is the table of a batch.
+type caseTable struct {
+	columns string     // see [textutil.Align]
+	rows    [][]string // the first is the header
+	checks  []Check    // of the rows below it
+	notes   []string
 }
 
 // newBatch collects the checks of the cases.
-func newBatch[T any](f File, noun string, cases []T, check func(T) Check, table func(*page, []T, []Check)) Batch {
+func newBatch[T any](f File, noun string, cases []T, check func(T) Check, table func([]T, []Check) caseTable) Batch {
 	b := Batch{Cases: cases, file: f.Name, noun: noun}
 	for _, c := range cases {
 		b.checks = append(b.checks, check(c))
 	}
-	b.table = func(p *page) { table(p, cases, b.checks) }
+	b.table = table(cases, b.checks)
 	return b
 }
 
-// WriteText writes a table of the cases, and the comparison with the file's expected values.
+// WriteText writes a table of the cases, with a column for their checks if there are any, and the comparison with
+// the file's expected values.
 func (b Batch) WriteText(w io.Writer) error {
-	p := &page{}
-	p.title("%s of %s", textutil.Count(len(b.checks), b.noun), b.file)
-	b.table(p)
 	all, checked, wrong := b.sum()
-	if all.Values == 0 {
-		return p.writeTo(w)
-	}
-	p.gap()
-	agreement, worst := fmt.Sprintf("all %s agree within", textutil.Count(all.Values, "number")), digits(all.Worst, 1)
-	if wrong > 0 {
-		agreement = fmt.Sprintf("and %d %s by more than", wrong, plural(wrong, "differs", "differ"))
-		worst = digits(all.Worst, 3)
-	}
-	p.paragraph("The file has expected values for %s%s %s %s + %s * |expected| (largest difference %s).",
-		textutil.Count(checked, "case"), plural(min(wrong, 1), ",", ":"), agreement, short(atol), short(rtol), worst)
-	if wrong > 0 {
-		p.gap()
-	}
-	for i, c := range b.checks {
-		for _, d := range c.Differences {
-			p.line("case %d, %s", i, d)
+	rows := b.table.rows
+	if all.Values > 0 {
+		rows[0] = append(rows[0], "file's values")
+		for i, c := range b.table.checks {
+			rows[i+1] = append(rows[i+1], c.String())
 		}
 	}
-	return p.writeTo(w)
+	if err := writePage(w, "batch", struct {
+		Cases          int
+		Noun, File     string
+		Columns        string
+		Rows           [][]string
+		Notes          []string
+		All            Check
+		Checked, Wrong int
+	}{
+		len(b.checks), b.noun, textutil.Printable(b.file, 0), b.table.columns, rows, b.table.notes, all, checked, wrong,
+	}); err != nil || wrong == 0 {
+		return err
+	}
+	lines := "\n"
+	for i, c := range b.checks {
+		for _, d := range c.Differences {
+			lines += fmt.Sprintf("case %d, %s\n", i, d)
+		}
+	}
+	_, err := io.WriteString(w, lines)
+	return err
 }
 
 // Disagreement returns an error if a case differs from the expected values of its file. It names
@@ -81,20 +94,7 @@ func (b Batch) sum() (all Check, checked, wrong int) {
 	return all, checked, wrong
 }
 
-// caseTable writes a table of cases, with a column for the checks of its rows if there are any; row
-// 0 is the header.
-func (p *page) caseTable(align string, table [][]string, checks []Check) {
-	if all, _, _ := (Batch{checks: checks}).sum(); all.Values > 0 {
-		table[0] = append(table[0], "file's values")
-		for i, c := range checks {
-			table[i+1] = append(table[i+1], c.String())
-		}
-	}
-	p.table(align, table...)
-	p.gap()
-}
-
-// Two numbers agree if they differ by at most atol + rtol * |expected|.
+// Two numbers agree if they differ by at most atol + rtol * |expected|; batch.tmpl has the numbers too.
 const (
 	rtol = 1e-5
 	atol = 1e-6

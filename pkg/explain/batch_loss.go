@@ -254,31 +254,31 @@ func (r lossRequest) compute(b rl.Batch) (c LossCase, err error) {
 // noMetric stands for a metric that is not computed here, which never agrees.
 var noMetric = math.Inf(1)
 
-// lossTable writes a table of the cases and the conclusions.
-func lossTable(p *page, cases []LossCase, checks []Check) {
-	table := [][]string{{"case", "configuration", "", "loss", "|gradient|", "clipped", "low", "high", "dual"}}
+func lossTable(cases []LossCase, checks []Check) caseTable {
+	t := caseTable{columns: "lllrrrrrrl", checks: checks, rows: [][]string{
+		{"case", "configuration", "", "loss", "|gradient|", "clipped", "low", "high", "dual"},
+	}}
+	t.notes = []string{"|gradient| is the norm of dL/dlogp over all tokens. clipped, low, high and dual are fractions of " +
+		"the tokens (of the sequences for a sequence-level ratio). --json prints all gradients and metrics."}
 	onPolicy := map[bool]string{true: "on-policy"}
 	for i, c := range cases {
 		squares := 0.0
 		for _, g := range slices.Concat(c.Grad...) {
 			squares += g * g
 		}
-		table = append(table, []string{
+		t.rows = append(t.rows, []string{
 			strconv.Itoa(i), c.Name, onPolicy[c.OnPolicy], digits(c.Loss, 6), digits(math.Sqrt(squares), 6),
 			c.clipFraction("clip_ratio/region_mean", "cispo_clip_ratio", "actor/pg_clipfrac"),
 			c.clipFraction("clip_ratio/low_mean"), c.clipFraction("clip_ratio/high_mean"),
 			c.clipFraction("actor/pg_clipfrac_lower"),
 		})
 	}
-	p.caseTable("lllrrrrrrl", table, checks)
-	p.paragraph(`|gradient| is the norm of dL/dlogp over all tokens. clipped, low, high and dual are fractions of the
-		tokens (of the sequences for a sequence-level ratio). --json prints all gradients and metrics.`)
 	if slices.ContainsFunc(cases, func(c LossCase) bool { return c.OnPolicy }) {
-		p.gap()
-		p.paragraph(`On-policy the ratio is 1, so nothing can be clipped (n/a), and the loss of a ratio form is about
-			minus the mean advantage, 0. Both are correct: the gradient is not 0. In --json the clip fractions are
-			TRL's, which reports 0 there.`)
+		t.notes = append(t.notes, "On-policy the ratio is 1, so nothing can be clipped (n/a), and the loss of a ratio "+
+			"form is about minus the mean advantage, 0. Both are correct: the gradient is not 0. In --json the clip "+
+			"fractions are TRL's, which reports 0 there.")
 	}
+	return t
 }
 
 // clipFraction is the metric with one of these names: "n/a" on-policy, "" if the loss has no such

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -94,19 +95,20 @@ func (in rewardFields) grade(at path) (c RewardCase, err error) {
 	return c, nil
 }
 
-// rewardTable writes a table of the cases.
-func rewardTable(p *page, cases []RewardCase, checks []Check) {
-	table := [][]string{{"case", "format", "answer", "reward", "gold", "response"}}
+func rewardTable(cases []RewardCase, checks []Check) caseTable {
+	t := caseTable{
+		columns: "lrrrl", rows: [][]string{{"case", "format", "answer", "reward", "gold", "response"}}, checks: checks,
+	}
 	formatted, correct := 0, 0
 	for i, c := range cases {
-		table = append(table, []string{
+		t.rows = append(t.rows, []string{
 			strconv.Itoa(i), short(c.FormatReward), short(c.AnswerReward), textutil.Rounded(c.Reward),
 			quote(strings.Join(c.Gold, "|"), 16), quote(c.Response, 48),
 		})
 		formatted += int(c.FormatReward)
 		correct += int(c.AnswerReward)
 	}
-	p.caseTable("lrrrl", table, checks)
-	p.paragraph("%d formatted and correct, %d formatted and wrong, %d unformatted.",
-		correct, formatted-correct, len(cases)-formatted)
+	t.notes = []string{fmt.Sprintf("%d formatted and correct, %d formatted and wrong, %d unformatted.",
+		correct, formatted-correct, len(cases)-formatted)}
+	return t
 }

@@ -133,71 +133,21 @@ func (o ClipOptions) at(adv, high, dual, ratio float64) (ClipCase, error) {
 
 // WriteText writes the table and the conclusions.
 func (r ClipResult) WriteText(w io.Writer) error {
-	p := &page{}
-	p.title("Clipping: how far one update can move a token's probability")
-	p.table("lr",
-		[]string{"", "log-probability", "probability"},
-		[]string{"old policy (at sampling)", short(r.OldLogProb), percent(r.OldProb)},
-		[]string{"policy (now)", short(r.LogProb), percent(r.Prob)},
-	)
-	p.title("ratio exp(%s) = %s", short(round(r.LogProb-r.OldLogProb, 9)), fixed(r.Ratio, 2))
-	p.title("J = min(r A, clip(r, 1-epsilon, 1+epsilon_high) A)")
-	table := [][]string{{"advantage", "epsilon_high", "ratio", "clip(ratio)", "J", "dJ/dlogp", "clipped"}}
-	for _, c := range r.Cases {
-		clipped := c.Clipped
-		if clipped == "dual" {
-			clipped = "dual, c = " + short(r.DualClip)
-		} else if c.DualClip {
-			clipped += " (c = " + short(r.DualClip) + ")"
-		}
-		table = append(table, []string{
-			fmt.Sprintf("%+g", c.Advantage), fixed(c.EpsilonHigh, 2), fixed(r.Ratio, 2), fixed(c.ClippedRatio, 2),
-			num(c.Objective), num(c.Gradient), clipped,
-		})
-	}
-	p.table("r", table...)
-	p.meaning()
 	bounds := len(r.options.EpsilonHigh)
-	for _, c := range r.Cases[:bounds] {
-		if c.Clipped == "high" {
-			p.point(`A > 0, epsilon_high %s: the ratio %s is above %s, so the objective stays at %s and has no
-				gradient. Above %s (%s times the old %s) nothing increases this token's probability until new completions
-				are sampled.`,
-				fixed(c.EpsilonHigh, 2), fixed(r.Ratio, 2), fixed(c.Upper, 2), num(c.Objective),
-				percent(c.HighestProb), fixed(c.Upper, 2), percent(r.OldProb))
-		} else {
-			p.point(`A > 0, epsilon_high %s: the ratio %s is not above %s, so nothing is clipped. The gradient vanishes
-				when the probability reaches %s.`,
-				fixed(c.EpsilonHigh, 2), fixed(r.Ratio, 2), fixed(c.Upper, 2), percent(c.HighestProb))
-		}
+	page := struct {
+		ClipResult
+		Good                []ClipCase // for each bound
+		Bad, Last           ClipCase
+		OldPercent, Percent float64
+		RoundedRatio        string // of the probabilities in whole percent
+	}{
+		ClipResult: r, Good: r.Cases[:bounds], Bad: r.Cases[bounds], Last: r.Cases[len(r.Cases)-1],
+		OldPercent: 100 * r.OldProb, Percent: 100 * r.Prob, RoundedRatio: "no number",
 	}
-	upper := r.Cases[0].Upper
-	p.point(`The bound is relative: a rare token gains little in absolute terms, while a token above %s can never
-		reach the bound (%s times that is 100%%). A larger upper bound (clip-higher, DAPO) gives rare tokens more
-		room and so preserves exploration.`, percent(1/upper), fixed(upper, 2))
-	if c := r.Cases[bounds]; c.Clipped == "no" {
-		p.point(`A < 0: the minimum is the unclipped term wherever the ratio is above %s, whatever epsilon_high is.
-			The objective is %s and its gradient %s: the full ratio pushes the token down, harder the more likely it
-			has become. Only below %s is there no gradient.`,
-			fixed(c.Lower, 2), num(c.Objective), num(c.Gradient), fixed(c.Lower, 2))
-	} else {
-		p.point(`A < 0: the ratio is below %s, so the objective stays at %s and has no gradient: a bad token that
-			has already become this much rarer is not pushed further.`, fixed(c.Lower, 2), num(c.Objective))
+	if old := math.Round(page.OldPercent); old != 0 {
+		page.RoundedRatio = fixed(math.Round(page.Percent)/old, 2)
 	}
-	if c := r.Cases[len(r.Cases)-1]; c.Clipped == "dual" {
-		p.point(`verl's dual clip bounds the last case from below: with c = %s the objective stays at %s and has no
-			gradient.`, short(r.DualClip), num(c.Objective))
-	} else if c.DualClip {
-		p.point("verl's dual clip (c = %s) would act for A < 0 only above a ratio of %s.",
-			short(r.DualClip), short(r.DualClip))
-	}
-	rounded := "no number"
-	if old := math.Round(100 * r.OldProb); old != 0 {
-		rounded = fixed(math.Round(100*r.Prob)/old, 2)
-	}
-	p.point(`The table is computed from the log-probabilities. Probabilities rounded to whole percent (%s%% and
-		%s%%) would give a ratio of %s.`, fixed(100*r.OldProb, 0), fixed(100*r.Prob, 0), rounded)
-	return p.writeTo(w)
+	return writePage(w, "clip", page)
 }
 
 // Figure plots the objective against the ratio for both signs of the advantage and

@@ -6,116 +6,48 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 
-	"grpo/internal/textutil"
 	"grpo/pkg/plots"
 	"grpo/pkg/rl"
 )
 
-// WriteText writes the tables and the conclusions.
-func (r DPOResult) WriteText(w io.Writer) error {
-	p := &page{}
-	p.title("The loss of %s", textutil.Count(len(r.Pairs), "preference pair"))
-	setting := fmt.Sprintf("loss_type %s, beta %s, f_divergence_type %s", each(r.LossTypes, ", ", asText[rl.PreferenceLoss]),
-		short(r.Beta), r.Divergence)
-	if r.LabelSmoothing != 0 {
-		setting += ", label_smoothing " + short(r.LabelSmoothing)
-	}
-	if r.LDAlpha != 1 {
-		setting += ", ld_alpha " + short(r.LDAlpha)
-	}
-	p.title("%s", setting)
-	p.title("1. Log-ratio of policy to reference, and reward = beta * log-ratio")
-	table := [][]string{{"   pair", "completion", "tokens", "log p", "reference", "log-ratio", "reward"}}
-	losses := [][]string{{"   pair", "margin", "P(chosen)", "right", "loss"}}
-	gradients := make([][]float64, 0, 2*len(r.Pairs))
-	for i, pair := range r.Pairs {
-		for _, side := range []struct {
-			name string
-			DPOCompletion
-		}{{"chosen", pair.Chosen}, {"rejected", pair.Rejected}} {
-			table = append(table, []string{
-				fmt.Sprintf("   %d", i), side.name, strconv.Itoa(side.Tokens), num(side.LogProb), num(side.RefLogP), num(side.LogRatio),
-				num(side.Reward),
-			})
-			gradients = append(gradients, side.Gradient)
-		}
-		right, loss := "no", "n/a"
-		if pair.Margin > 0 {
-			right = "yes"
-		}
-		if pair.Loss != nil {
-			loss = num(*pair.Loss)
-		}
-		losses = append(losses, []string{fmt.Sprintf("   %d", i), num(pair.Margin), percent(pair.Prob), right, loss})
-	}
-	p.table("llr", table...)
-	p.gap()
-	p.title("2. Margin of the rewards, P(chosen) = sigmoid(margin), and loss")
-	p.table("lr", losses...)
-	p.gap()
-	m := r.Metrics
-	p.line("   loss %s, rewards/accuracies %s, rewards/margins %s", num(r.Loss), num(m.Accuracies), num(m.Margins))
-	p.gap()
-	p.line("3. Gradient of the loss with respect to each logp")
-	matrix(p, "dL/dlogp (rows: chosen and rejected of each pair in turn)", gradients, num)
-	p.gap()
-	p.title("4. The same pairs under each loss")
-	compared := [][]string{{"   loss_type", "loss", "dL/dlogp chosen", "dL/dlogp rejected"}}
-	for _, c := range r.Compared {
-		name := "   " + string(c.LossType)
-		if c.LabelSmoothing != r.LabelSmoothing {
-			name += fmt.Sprintf(" (label_smoothing %s)", short(c.LabelSmoothing))
-		}
-		compared = append(compared, []string{name, num(c.Loss), num(c.GradChosen), num(c.GradRejected)})
-	}
-	p.table("lr", compared...)
-	p.gap()
-	p.line("   The derivatives are those of the first tokens of pair 0.")
-	p.meaning()
-	r.writeMeaning(p)
-	return p.writeTo(w)
+// dpoRow is a completion in the table.
+type dpoRow struct {
+	DPOCompletion
+	Pair int
+	Side string
 }
 
-func (r DPOResult) writeMeaning(p *page) {
-	equal := true
-	for _, pair := range r.Pairs {
-		equal = equal && pair.Chosen.LogRatio == 0 && pair.Rejected.LogRatio == 0
+// WriteText writes the tables and the conclusions.
+func (r DPOResult) WriteText(w io.Writer) error {
+	page := struct {
+		DPOResult
+		LossNames []string
+		Rows      []dpoRow
+		Gradients [][]float64
+		Equal     bool      // policy and reference
+		Weights   []float64 // margin and weight of the worst and of the best pair
+		BothFell  int       // the first pair that is right although its chosen completion became less likely, or -1
+		Uneven    int       // the first pair of different lengths, or -1
+		Ninety    float64   // the margin for P(chosen) = 90%
+	}{
+		DPOResult: r, LossNames: listOf(asText[rl.PreferenceLoss])(r.LossTypes), Equal: true, Ninety: math.Log(9),
+		BothFell: slices.IndexFunc(r.Pairs, func(p DPOPair) bool { return p.Margin > 0 && p.Chosen.LogRatio < 0 }),
+		Uneven:   slices.IndexFunc(r.Pairs, func(p DPOPair) bool { return p.Chosen.Tokens != p.Rejected.Tokens }),
 	}
-	if equal {
-		p.point(`Policy and reference are equal, as at the first step of a run: every reward and margin is 0. The sigmoid
-			loss is log 2 = 0.6931, and rewards/accuracies is 0, because a margin of 0 does not count as right.`)
+	for i, pair := range r.Pairs {
+		page.Rows = append(page.Rows, dpoRow{pair.Chosen, i, "chosen"}, dpoRow{pair.Rejected, i, "rejected"})
+		page.Gradients = append(page.Gradients, pair.Chosen.Gradient, pair.Rejected.Gradient)
+		page.Equal = page.Equal && pair.Chosen.LogRatio == 0 && pair.Rejected.LogRatio == 0
 	}
-	if len(r.LossTypes) == 1 && r.LossTypes[0] == rl.DPOSigmoid && r.Divergence == rl.ReverseKL && !equal {
+	if len(r.LossTypes) == 1 && r.LossTypes[0] == rl.DPOSigmoid && r.Divergence == rl.ReverseKL && !page.Equal {
 		byMargin := func(a, b DPOPair) int { return cmp.Compare(a.Margin, b.Margin) }
 		worst, best := slices.MinFunc(r.Pairs, byMargin), slices.MaxFunc(r.Pairs, byMargin)
 		if n := float64(len(r.Pairs)); worst.Margin < best.Margin {
-			p.point(`The gradient of a pair is beta * (1 - P(chosen)) / number of pairs: the pair with the margin %s weighs %s,
-				the one with %s weighs %s. A pair that is clearly right hardly counts any more.`,
-				num(worst.Margin), num(r.Beta*(1-worst.Prob)/n), num(best.Margin), num(r.Beta*(1-best.Prob)/n))
+			page.Weights = []float64{worst.Margin, r.Beta * (1 - worst.Prob) / n, best.Margin, r.Beta * (1 - best.Prob) / n}
 		}
 	}
-	for i, pair := range r.Pairs {
-		if pair.Margin > 0 && pair.Chosen.LogRatio < 0 {
-			p.point(`Pair %d is right although its chosen completion is less likely than under the reference (log-ratio
-				%s): the rejected one fell further (%s). A loss of the margin compares the two and does not see it; apo_zero,
-				nca_pair, bco_pair, sppo_hard and sft look at the chosen completion itself.`,
-				i, num(pair.Chosen.LogRatio), num(pair.Rejected.LogRatio))
-			break
-		}
-	}
-	for i, pair := range r.Pairs {
-		if pair.Chosen.Tokens != pair.Rejected.Tokens {
-			p.point(`Rewards are sums over tokens: in pair %d over %d chosen and %d rejected ones, so a longer completion can
-				gain more. ipo and sigmoid_norm divide by the lengths, and ld_alpha below 1 discounts the tokens beyond the
-				shorter length.`, i, pair.Chosen.Tokens, pair.Rejected.Tokens)
-			break
-		}
-	}
-	ninety := math.Log(9)
-	p.point(`beta sets how far the policy moves: P(chosen) = 90%% needs a margin of %s, at beta %s a difference of the
-		log-ratios of %s nats.`, num(ninety), short(r.Beta), digits(ninety/r.Beta, 4))
+	return writePage(w, "dpo", page)
 }
 
 // Figure plots the configured losses and a few others against the difference of the log-ratios, with

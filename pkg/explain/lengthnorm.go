@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 
-	"grpo/internal/textutil"
 	"grpo/pkg/rl"
 )
 
@@ -135,68 +133,40 @@ func (o LengthNormOptions) mask() (rl.Shape, []bool, error) {
 	return s, mask, nil
 }
 
-// widestMatrix is the number of columns up to which a matrix is printed.
-const widestMatrix = 12
+// Name is the form's name in the table, Divisor what it divides by.
+func (f LengthNormForm) Name() string {
+	if f.Aggregation == rl.Constant {
+		return "constant (2026)"
+	}
+	return string(f.Aggregation)
+}
+
+func (f LengthNormForm) Divisor() string {
+	if f.Aggregation == rl.MaskedMeanSeq {
+		return "its length"
+	}
+	return short(f.Constant)
+}
 
 // WriteText writes the tables and the conclusions.
 func (r LengthNormResult) WriteText(w io.Writer) error {
-	p := &page{}
-	p.title("Length normalization: mean over a completion's tokens, or sum over a constant")
-	p.title("ratio %s for every token, advantages %s, lengths %s of %d tokens",
-		short(r.Ratio), list(r.Advantages, short), each(r.Lengths, ", ", strconv.Itoa), r.MaxLength)
-	table := [][]string{{"form", "divides by", "each completion", "objective", "gradient of each token"}}
-	for _, f := range r.Forms {
-		name, divisor := string(f.Aggregation), short(f.Constant)
-		switch f.Aggregation {
-		case rl.MaskedMeanSeq:
-			divisor = "its length"
-		case rl.Constant:
-			name = "constant (2026)"
-		}
-		table = append(table, []string{
-			name, divisor, list(f.PerSequence, num), num(f.Objective), list(f.TokenGradient, num),
-		})
+	page := struct {
+		LengthNormResult
+		Matrices          []LengthNormForm // whose gradients are printed
+		Normalize, Sum    LengthNormForm
+		Shortest, Longest int
+		TokenWeight       float64 // under masked_normalize
+		LengthsOverZ      []float64
+	}{
+		LengthNormResult: r, Normalize: r.Forms[1], Sum: r.Forms[2],
+		Shortest: slices.Min(r.Lengths), Longest: slices.Max(r.Lengths),
+		TokenWeight: 1 / (float64(len(r.Lengths)) * r.Forms[1].Constant),
 	}
-	p.table("l", table...)
-	p.gap()
-	p.paragraph(`Each completion: ratio * advantage, reduced over its tokens. Objective: the mean over completions (for
-		constant: the sum). Gradient: d objective / d ratio, equal for all tokens of a completion and 0 outside the
-		mask.`)
 	if r.MaxLength <= widestMatrix {
-		for _, f := range r.Forms[:2] {
-			p.gap()
-			p.line("gradient under %s", f.Aggregation)
-			for _, row := range f.Gradient {
-				p.line("  %s", each(row, "  ", num))
-			}
-		}
+		page.Matrices = r.Forms[:2]
 	}
-	p.meaning()
-	shortest, longest := slices.Min(r.Lengths), slices.Max(r.Lengths)
-	norm, constant := r.Forms[1], r.Forms[2]
-	if shortest == longest {
-		p.point(`All completions have the same length, so masked_mean and masked_normalize differ only by the factor
-			%s/%d, which acts as a learning rate. Give different --lengths to see the rest.`,
-			short(norm.Constant), longest)
-	} else {
-		p.point(`Under masked_mean a token of the completion of %s weighs %s times as much as one of the completion
-			of %d, because its gradient is divided by its own completion's length. Correct answers (A > 0) are
-			reinforced more per token when they are short. Wrong answers (A < 0) are penalized less per token when they
-			are long, so a policy that fails can reduce its penalty by failing at greater length.`,
-			textutil.Count(shortest, "token"), digits(float64(longest)/float64(shortest), 3), longest)
-		p.point(`Under masked_normalize every token weighs the same, 1/(B Z) = %s for an advantage of 1, whatever
-			the length. A completion counts in proportion to its length (here %s). Length alone gains or loses nothing.`,
-			num(1/(float64(len(r.Lengths))*norm.Constant)), r.lengthsOver(norm.Constant))
+	for _, n := range r.Lengths {
+		page.LengthsOverZ = append(page.LengthsOverZ, round(float64(n)/page.Normalize.Constant, 4))
 	}
-	p.point(`The constant scales the gradient and so acts as a learning rate: halve it, and the gradient doubles.
-		Choose it once (for example the sampling limit) and keep it throughout a comparison.`)
-	p.point(`"Divide by a constant" can mean two things. The 2025 assignment divides each completion's sum by Z
-		and takes the mean over the %d completions. The 2026 assignment divides the sum over all tokens by Z, which
-		is %d times as large here (%s instead of %s). In this project masked_normalize is the 2025 form and constant
-		the 2026 form.`, len(r.Lengths), len(r.Lengths), num(constant.Objective), num(norm.Objective))
-	return p.writeTo(w)
-}
-
-func (r LengthNormResult) lengthsOver(z float64) string {
-	return "[" + each(r.Lengths, ", ", func(n int) string { return short(round(float64(n)/z, 4)) }) + "]"
+	return writePage(w, "lengthnorm", page)
 }

@@ -88,33 +88,29 @@ func LogProbs(p model.Policy, prompt, completion string) (out LogProbsResult, er
 
 // WriteText writes a line for each token, and their sum.
 func (r LogProbsResult) WriteText(w io.Writer) error {
-	p := &page{}
-	p.title("Log-probabilities after %s (%s), temperature 1", quote(r.prompt, 60), textutil.Count(len(r.PromptIDs), "token"))
-	table := [][]string{{"token", "id", "logprob", "probability", "entropy"}}
-	sum, entropy := 0.0, 0.0
+	type row struct {
+		Name                   string
+		ID                     int
+		LogProb, Prob, Entropy float64
+	}
+	page := struct {
+		LogProbsResult
+		Prompt, End                  string
+		Rows                         []row
+		Sum, Prob, Mean, MeanEntropy float64
+		Unknown                      int
+	}{LogProbsResult: r, Prompt: r.prompt, Unknown: r.unknown}
+	n := float64(len(r.CompletionIDs))
 	for i, id := range r.CompletionIDs {
 		lp, h := r.LogProbs[i], r.Entropy[i]
-		table = append(table, []string{tokenName(r.Tokens[i], r.special[i]), strconv.Itoa(id), num(lp), num(math.Exp(lp)), num(h)})
-		sum, entropy = sum+lp, entropy+h
+		page.Rows = append(page.Rows, row{tokenName(r.Tokens[i], r.special[i]), id, lp, math.Exp(lp), h})
+		page.Sum, page.MeanEntropy = page.Sum+lp, page.MeanEntropy+h
 	}
-	p.table("lr", table...)
-	n := float64(len(r.CompletionIDs))
-	p.gap()
-	p.paragraph("The completion of %s has log-probability %s in total (probability %s), %s per token; mean entropy %s nats.",
-		textutil.Count(len(r.CompletionIDs), "token"), num(sum), digits(math.Exp(sum), 3), num(sum/n), num(entropy/n))
-	if r.unknown > 0 {
-		p.paragraph("%s no token and became <unk>: the numbers are those of <unk>.",
-			textutil.Count(r.unknown, "character")+plural(r.unknown, " has", " have"))
+	page.Prob, page.Mean, page.MeanEntropy = math.Exp(page.Sum), page.Sum/n, page.MeanEntropy/n
+	if end := r.Special.Answer; end != nil {
+		page.End = tokenName(end.Text, true)
 	}
-	p.gap()
-	p.table("llr", r.Special.Rows()...)
-	switch end := r.Special.Answer; {
-	case r.Appended:
-		p.paragraph("The completion got the end token %s.", tokenName(end.Text, true))
-	case end != nil:
-		p.paragraph("The completion has an end token only if its text does, such as %s.", tokenName(end.Text, true))
-	}
-	return p.writeTo(w)
+	return writePage(w, "logprobs", page)
 }
 
 // tokenName shows a special token by its name and another one quoted.

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 
-	"grpo/internal/textutil"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
 )
@@ -151,83 +149,32 @@ func Overlong(o OverlongOptions) (out OverlongResult, err error) {
 
 // WriteText writes the table and the conclusions.
 func (r OverlongResult) WriteText(w io.Writer) error {
-	p := &page{}
-	p.title("Overlong filtering: completions truncated by the length limit")
-	p.title("limit %d tokens, aggregation %s", r.MaxLength, r.Aggregation)
-	table := [][]string{
-		{"length", "<eos>", "kept", "reward", "A", "share of the loss", "share, filtered", "soft punishment"},
-	}
-	yes := map[bool]string{true: "yes", false: "no"}
-	for _, c := range r.Completions {
-		table = append(table, []string{
-			strconv.Itoa(c.Length), yes[c.EOS], yes[c.Kept], short(c.Reward), num(c.Advantage),
-			percent(c.Share), percent(c.ShareFiltered), num(c.SoftPunishment),
-		})
-	}
-	p.table("r", table...)
-	p.meaning()
-	r.writeFilter(p)
-	p.point(`The soft overlong punishment acts on the reward instead: 0 up to %d tokens, then decreasing to -1 at
-		%d. It depends on the length alone, so a complete answer near the limit is punished too. The policy learns
-		to be shorter, while the filter only removes the signal.`, r.MaxLength-r.SoftCache, r.MaxLength)
-	return p.writeTo(w)
-}
-
-func (r OverlongResult) writeFilter(p *page) {
-	if r.Truncated == 0 {
-		p.point("Every completion ended with <eos>, so the filter changes nothing. Give --eos with a no to see it act.")
-		return
-	}
-	var first, early, changed *OverlongCompletion // kept; truncated below the limit; kept with another baseline
-	complete, truncatedShare := 0, 0.0            // complete at the limit
+	page := struct {
+		OverlongResult
+		First          *OverlongCompletion // that is kept
+		Early          *OverlongCompletion // truncated below the limit
+		Changed        *OverlongCompletion // kept, with another baseline
+		Complete       int                 // complete at the limit
+		TruncatedShare float64
+	}{OverlongResult: r}
 	for i := range r.Completions {
 		c := &r.Completions[i]
 		switch {
 		case !c.Kept:
-			truncatedShare += c.Share
-			if early == nil && !c.AtLimit {
-				early = c
+			page.TruncatedShare += c.Share
+			if page.Early == nil && !c.AtLimit {
+				page.Early = c
 			}
 			continue
 		case c.AtLimit:
-			complete++
+			page.Complete++
 		}
-		if first == nil {
-			first = c
+		if page.First == nil {
+			page.First = c
 		}
-		if changed == nil && math.Abs(c.Advantage-c.AdvantageLeftOut) > 1e-9 {
-			changed = c
+		if page.Changed == nil && math.Abs(c.Advantage-c.AdvantageLeftOut) > 1e-9 {
+			page.Changed = c
 		}
 	}
-	p.point(`%s without <eos>: the answer is cut off, and its reward does not tell how it would have ended. The
-		filter masks out %d of %d tokens; otherwise they would carry %s of the loss.`,
-		textutil.Count(r.Truncated, "completion"), r.Tokens-r.TokensKept, r.Tokens, percent(truncatedShare))
-	if complete > 0 {
-		p.point(`<eos> decides, not the length. %s %s %d tokens long and complete, with <eos> as the last token:
-			kept. A test for length >= %d would have dropped %s.`,
-			textutil.Count(complete, "completion"),
-			plural(complete, "is", "are"), r.MaxLength, r.MaxLength, plural(complete, "it", "them"))
-	}
-	if early != nil {
-		p.point(`A completion of %d tokens has no <eos> although it is shorter than the limit (a stop string, an
-			aborted request): the filter masks it out too.`, early.Length)
-	}
-	if first == nil {
-		p.point("No token of this group remains: its loss and gradient are 0.")
-		return
-	}
-	if changed != nil {
-		p.point(`Truncated completions still count in the group's baseline: the completion of %d tokens has
-			advantage %s; with a baseline of only the kept ones it would be %s.`,
-			changed.Length, num(changed.Advantage), num(changed.AdvantageLeftOut))
-	}
-	factor := digits(first.TokenWeightFiltered/first.TokenWeight, 3)
-	if r.Aggregation == rl.TokenMean {
-		p.point(`Under token-mean the masked tokens leave the divisor too (%d, not %d), so each kept token weighs %s
-			times as much as before. Under a constant its weight would not change.`, r.TokensKept, r.Tokens, factor)
-	} else {
-		p.point(`Under %s each token of the first kept completion weighs %s times as much as before. Under
-			token-mean it would be %s times, because the masked tokens leave the divisor.`,
-			r.Aggregation, factor, digits(float64(r.Tokens)/float64(r.TokensKept), 3))
-	}
+	return writePage(w, "overlong", page)
 }

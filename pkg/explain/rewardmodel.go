@@ -1,12 +1,11 @@
 package explain
 
 import (
-	"fmt"
+	"cmp"
 	"io"
 	"math"
 	"slices"
 
-	"grpo/internal/textutil"
 	"grpo/pkg/rl"
 )
 
@@ -94,42 +93,16 @@ func RewardModel(o RewardModelOptions) (out RewardModelResult, err error) {
 
 // WriteText writes the table and the conclusions.
 func (r RewardModelResult) WriteText(w io.Writer) error {
-	p := &page{}
-	p.title("The loss of a reward model on %s", textutil.Count(len(r.Pairs), "preference pair"))
-	p.title("-log sigmoid(c - r - margin) + %s (c + r)^2, mean over the pairs", short(r.Centering))
-	table := [][]string{{"pair", "chosen c", "rejected r", "c - r", "margin", "P(chosen)", "preference", "centering", "dL/dc", "dL/dr"}}
-	for i, x := range r.Pairs {
-		table = append(table, []string{
-			fmt.Sprint(i), num(x.Chosen), num(x.Rejected), num(x.Difference), short(x.Margin), percent(x.Prob), num(x.Preference),
-			num(x.Centering), num(x.GradChosen), num(x.GradRejected),
-		})
-	}
-	p.table("r", table...)
-	p.gap()
-	p.line("loss %s, accuracy %s, mean difference %s, mean score %s", num(r.Loss), num(r.Accuracy), num(r.Margin), num(r.Mean))
-	p.meaning()
-	worst := r.Pairs[0]
-	for _, x := range r.Pairs {
-		if x.Difference-x.Margin < worst.Difference-worst.Margin {
-			worst = x
-		}
-	}
-	p.point(`Only the difference of the scores counts in the preference part: P(chosen) = sigmoid(c - r). The pair with the
-		difference %s weighs most, %s of the largest possible gradient; a pair that is clearly right hardly counts.`,
-		num(worst.Difference), percent(1/(1+math.Exp(worst.Difference-worst.Margin))))
-	for i, x := range r.Pairs {
-		if x.Margin != 0 {
-			p.point(`Pair %d asks for a margin of %s: its loss is log 2 at a difference of %s, not at 0. The accuracy counts
-				c > r, whatever the margin.`, i, short(x.Margin), short(x.Margin))
-			break
-		}
-	}
-	if r.Centering == 0 {
-		p.point(`Adding a constant to all scores changes nothing, so they have no zero. center_rewards_coefficient pulls the
-			sum of a pair's scores to 0.`)
-	} else {
-		p.point(`Adding a constant to all scores would change nothing in the preference part; the centering pulls the sum of a
-			pair's scores to 0, which fixes it.`)
-	}
-	return p.writeTo(w)
+	worst := slices.MinFunc(r.Pairs, func(a, b RewardModelPair) int {
+		return cmp.Compare(a.Difference-a.Margin, b.Difference-b.Margin)
+	})
+	return writePage(w, "rewardmodel", struct {
+		RewardModelResult
+		Worst       RewardModelPair
+		WorstWeight float64
+		WithMargin  int // the first pair with a margin, or -1
+	}{
+		r, worst, 1 / (1 + math.Exp(worst.Difference-worst.Margin)),
+		slices.IndexFunc(r.Pairs, func(x RewardModelPair) bool { return x.Margin != 0 }),
+	})
 }

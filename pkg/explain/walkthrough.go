@@ -7,9 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
-	"grpo/internal/textutil"
 	"grpo/pkg/rl"
 )
 
@@ -202,116 +200,18 @@ func (o WalkthroughOptions) matrices() (s rl.Shape, mask []bool, logps, old []fl
 
 // WriteText writes the steps with their matrices.
 func (r WalkthroughResult) WriteText(w io.Writer) error {
-	p := &page{}
-	n := len(r.Rewards)
-	fixed3 := func(x float64) string { return fixed(x, 3) }
-	p.title("From rewards to the loss, one group of %s", textutil.Count(n, "completion"))
-	p.title("1. Rewards and advantages")
-	p.line("   mean = %s", num(r.Mean))
-	p.line("   std  = sqrt(sum (r - mean)^2 / (n - 1)) = %s   (sample, n = %d)", num(r.Std), n)
-	if r.UseStd {
-		p.title("   A    = (r - mean) / (std + eps), eps = %s", short(r.Eps))
-	} else {
-		p.title("   A    = r - mean   (not divided by std)")
+	page := struct {
+		WalkthroughResult
+		Lower, Upper string   // bounds of the ratio
+		None         []string // completions without an advantage
+	}{
+		WalkthroughResult: r,
+		Lower:             short(round(1-r.epsilon, 9)), Upper: short(round(1+r.epsilonHigh, 9)),
 	}
-	advantages := [][]string{{"   completion", "reward", "A"}}
-	parts := [][]string{{"   completion", "sum of weight * loss"}}
-	for i := range n {
-		name := fmt.Sprintf("   %d", i)
-		advantages = append(advantages, []string{name, num(r.Rewards[i]), num(r.Advantages[i])})
-		parts = append(parts, []string{name, num(r.PerSequence[i])})
-	}
-	p.table("lr", advantages...)
-	if r.UseStd && r.Std > 0 {
-		p.gap()
-		p.wrap("   ", fmt.Sprintf(`Some texts print another std here, %s, and advantages %s. These use the population
-			std, with divisor n = %d, although their formula has n - 1 = %d. The sample std is %s and gives %s.`,
-			fixed3(r.PopulationStd), list(r.PopulationAdvantages, fixed3), n, n-1,
-			fixed3(r.Std), list(r.Advantages, fixed3)))
-	}
-	p.gap()
-	p.line("2. Log-probabilities of the sampled tokens")
-	matrix(p, "logp, under the policy now", r.LogProbs, token)
-	matrix(p, "old, at sampling time", r.OldLogProbs, token)
-	p.gap()
-	p.line("3. Importance ratio r = exp(logp - old)")
-	matrix(p, "r", r.Ratio, token)
-	lower, upper := short(round(1-r.epsilon, 9)), short(round(1+r.epsilonHigh, 9))
-	matrix(p, fmt.Sprintf("clip(r, %s, %s)", lower, upper), r.Clipped, token)
-	p.gap()
-	p.line("4. Loss of each token, -min(r A, clip(r) A)")
-	matrix(p, "r A", r.Unclipped, token)
-	matrix(p, "clip(r) A", r.Bounded, token)
-	matrix(p, "loss", r.TokenLoss, token)
-	p.gap()
-	constant := ""
-	if r.Constant != 0 {
-		constant = ", Z = " + short(r.Constant)
-	}
-	p.line("5. Aggregation %s%s", r.Aggregation, constant)
-	matrix(p, "mask", r.Mask, strconv.Itoa)
-	matrix(p, "weight of each token", r.Weights, token)
-	p.gap()
-	p.table("lr", append(parts, []string{"   loss", num(r.Loss)})...)
-	p.gap()
-	p.line("6. Gradient of the loss with respect to each logp")
-	matrix(p, "dL/dlogp", r.Gradient, token)
-	p.meaning()
-	var none []string // completions without an advantage
 	for b, a := range r.Advantages {
 		if a == 0 {
-			none = append(none, strconv.Itoa(b))
+			page.None = append(page.None, strconv.Itoa(b))
 		}
 	}
-	if len(none) == n {
-		p.point(`All rewards are equal, so every advantage is 0 and no token has a gradient, whatever its ratio: the group
-			teaches nothing.`)
-		return p.writeTo(w)
-	}
-	p.point(`The loss is %s. The update follows its gradient: a step against it raises the log-probability where
-		dL/dlogp is negative.`, num(r.Loss))
-	if r.ClipFraction != nil {
-		p.point(`%d of %s lost %s gradient to the clip (clip fraction %s): with A > 0 above %s, with A < 0 below %s.
-			On the other side the minimum is the unclipped term, and the gradient remains.`,
-			r.ClippedTokens, textutil.Count(r.Tokens, "token"), plural(r.ClippedTokens, "its", "their"),
-			num(*r.ClipFraction), upper, lower)
-	}
-	switch len(none) {
-	case 0:
-	case 1:
-		p.point(`Completion %s got exactly the group's mean: its advantage is 0, and its tokens have no gradient,
-			whatever their ratios.`, none[0])
-	default:
-		p.point(`Completions %s got exactly the group's mean: their advantages are 0, and their tokens have no gradient,
-			whatever their ratios.`, strings.Join(none, ", "))
-	}
-	if r.Aggregation == rl.MaskedMeanSeq && n > 1 {
-		p.point(`Under masked_mean a token's weight is 1/(length * %d): see "grpo explain lengthnorm".`, n)
-	}
-	return p.writeTo(w)
-}
-
-// matrix writes a named matrix.
-func matrix[T any](p *page, name string, m [][]T, format func(T) string) {
-	p.gap()
-	p.line("   %s", name)
-	cells := make([][]string, len(m))
-	for b, row := range m {
-		cells[b] = []string{fmt.Sprintf("     %d", b)}
-		for _, x := range row[:min(len(row), widestMatrix)] {
-			cells[b] = append(cells[b], format(x))
-		}
-		if len(row) > widestMatrix {
-			cells[b] = append(cells[b], fmt.Sprintf("... (%d in all)", len(row)))
-		}
-	}
-	p.table("lr", cells...)
-}
-
-// token formats a token's number, or a dot if there is no token.
-func token(x float64) string {
-	if math.IsNaN(x) {
-		return "."
-	}
-	return num(x)
+	return writePage(w, "walkthrough", page)
 }
