@@ -7,27 +7,25 @@ import (
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"grpo/internal/textutil"
+	"grpo/internal/tui"
+	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
 
-// progress shows what a command does on standard error: on a terminal a bar with the time left, otherwise lines. A
-// run has a line for each evaluation, and for each step that takes long.
+// progress shows what a command does on standard error: on a terminal a line with a bar that is redrawn, otherwise
+// lines. A run has a line for each evaluation, and for each step that takes long.
 type progress struct {
 	mu     sync.Mutex // [progress.beat] is called on another goroutine
-	w      io.Writer
+	screen *tui.Screen
 	redraw bool
 	now    func() time.Time
 	every  func(time.Duration, func()) (stop func()) // nil: activities are not shown
-	size   func() (width, height int)                // of the terminal
 
 	head    string // a line that is due before the next: see [progress.headline]
 	doing   activity
-	bar     *progressbar.ProgressBar
-	barOf   string // what bar counts
+	drawn   string // the line on the screen
 	started time.Time
 	first   int       // step after which this process started
 	step    int       // the last step
@@ -38,9 +36,9 @@ type progress struct {
 
 // newProgress returns an observer; with quiet it shows nothing.
 func newProgress(s *State, quiet bool) *progress {
-	p := &progress{w: s.Err, redraw: s.Redraw, now: s.Now, every: s.Every, size: terminalSize(s.Err)}
+	p := &progress{screen: tui.New(s.Err), redraw: s.Redraw, now: s.Now, every: s.Every}
 	if quiet {
-		p.w, p.redraw, p.every = io.Discard, false, nil
+		p.screen.W, p.redraw, p.every = io.Discard, false, nil
 	}
 	return p
 }
@@ -73,15 +71,26 @@ func (p *progress) printHead() {
 // print is line for printable text, with the lock.
 func (p *progress) print(text string) {
 	p.printHead()
-	if p.bar != nil {
-		_ = p.bar.Clear() // failing to draw the bar is no reason to stop a run
-	}
-	_, _ = io.WriteString(p.w, text+"\n")
-	if p.bar != nil {
-		_ = p.bar.RenderBlank()
+	p.screen.Erase()
+	_, _ = io.WriteString(p.screen.W, text+"\n")
+	if p.drawn != "" {
+		p.screen.Draw(p.drawn)
 	}
 	if p.doing.stop != nil {
 		p.doing.spoke = p.now()
+	}
+}
+
+// draw shows a line with a bar of what is done, if any, in place of the last.
+func (p *progress) draw(done, all int64, text string) {
+	if !p.redraw {
+		return
+	}
+	if all > 0 {
+		text = tui.Bar(done, all, 20) + " " + text
+	}
+	if p.drawn = textutil.Printable(text, 0); p.screen.Due(p.now()) {
+		p.screen.Draw(p.drawn)
 	}
 }
 
@@ -97,20 +106,12 @@ func (p *progress) Begin(resumedAt, steps int) {
 	if resumedAt > 0 {
 		p.stepped = p.started
 	}
-	p.setSteps(resumedAt, "training")
+	p.drawRun("training")
 }
 
-// setSteps moves the bar of a run.
-func (p *progress) setSteps(step int, what string) {
-	if !p.redraw {
-		return
-	}
-	if p.barOf != barOfSteps {
-		p.clear()
-		p.bar, p.barOf = p.newBar(p.steps, what), barOfSteps
-	}
-	p.bar.Describe(what)
-	_ = p.bar.Set(step) // failing to draw the bar is no reason to stop a run
+// drawRun draws the bar of a run.
+func (p *progress) drawRun(what string) {
+	p.draw(int64(p.step), int64(p.steps), fmt.Sprintf("%d/%d  %s", p.step, p.steps, what))
 }
 
 // Step implements train.Observer.
@@ -133,16 +134,13 @@ func (p *progress) took(step, steps int, what string) {
 	}
 	long := !p.stepped.IsZero() && now.Sub(p.stepped) >= lineEvery
 	p.step, p.steps, p.stepped, p.last = step, steps, now, what
-	p.setSteps(step, what)
+	p.drawRun(what + p.left(step, now))
 	if long {
 		p.print(p.stepLine(now))
 	}
 	if step == steps {
 		p.stepped = time.Time{}
-		if p.bar != nil {
-			_ = p.bar.Finish()
-			p.bar, p.barOf = nil, ""
-		}
+		p.clear()
 	}
 }
 
@@ -151,10 +149,10 @@ func (p *progress) stepLine(now time.Time) string {
 	return fmt.Sprintf("step %*d/%d  %s%s", len(fmt.Sprint(p.steps)), p.step, p.steps, p.last, p.left(p.step, now))
 }
 
-// left is the time that a run takes after a step; empty if it is not known, or beside the bar, which tells it.
+// left is the time that a run takes after a step; empty if it is not known.
 func (p *progress) left(step int, now time.Time) string {
 	done := step - p.first
-	if done <= 0 || step >= p.steps || p.redraw {
+	if done <= 0 || step >= p.steps {
 		return ""
 	}
 	return fmt.Sprintf("  %s left", shortTime(now.Sub(p.started).Seconds()/float64(done)*float64(p.steps-step)))
@@ -211,10 +209,100 @@ func (p *progress) done() {
 	p.clear()
 }
 
-// clear erases the bar.
+// clear erases the line that is redrawn.
 func (p *progress) clear() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-		p.bar, p.barOf = nil, ""
+	p.screen.Erase()
+	p.drawn = ""
+}
+
+// lineEvery is the shortest time between lines about what a command is doing, where no bar can be drawn.
+const lineEvery = 10 * time.Second
+
+// activity is what a command is doing, and since when.
+type activity struct {
+	model.Activity
+	since time.Time
+	stop  func()    // ends the calls of [progress.beat]; nil: there are none
+	spoke time.Time // when the last line was printed
+}
+
+// Doing is a [model.Progress]. What takes less than lineEvery prints nothing. The rate of sampling is from the first
+// tokens on: reading the prompts takes long too.
+func (p *progress) Doing(a model.Activity) {
+	if p.every == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, d := p.now(), &p.doing
+	if d.stop == nil {
+		d.stop, d.spoke = p.every(time.Second, p.beat), now
+	}
+	if a.What != d.What || a.Done < d.Done || d.Tokens == 0 && a.Tokens > 0 || a.Tokens < d.Tokens {
+		d.since = now
+	}
+	d.Activity = a
+}
+
+// beat shows the activity: on a terminal always, otherwise if no line was printed for lineEvery.
+func (p *progress) beat() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, d := p.now(), &p.doing
+	switch {
+	case d.stop == nil:
+	case p.redraw:
+		p.drawActivity(now)
+	case now.Sub(d.spoke) < lineEvery:
+	case p.inRun() && now.Sub(p.stepped) < lineEvery: // steps are short: an activity says nothing about the run
+		p.print(p.stepLine(now))
+	case p.inRun():
+		p.print(fmt.Sprintf("step %d/%d: %s", min(p.step+1, p.steps), p.steps, d.text(now)))
+	default:
+		p.print(d.text(now))
+	}
+}
+
+// inRun reports whether the first evaluation of a run is over and its end is not reached.
+func (p *progress) inRun() bool { return p.steps > 0 && !p.stepped.IsZero() }
+
+// text is the activity in a line, such as "sampling, 45 of 64 completions, 310 tokens/s, 12s left".
+func (d *activity) text(now time.Time) string {
+	s, elapsed := d.What, now.Sub(d.since).Seconds()
+	if d.Of > 0 {
+		s += fmt.Sprintf(", %d of %s", d.Done, textutil.Count(d.Of, d.Unit))
+	}
+	return s + d.speed(elapsed)
+}
+
+// speed is the rate of sampling and the time left, or without a number of things to do, the time so far.
+func (d *activity) speed(elapsed float64) (s string) {
+	if d.Tokens > 0 && elapsed >= 2 {
+		s += fmt.Sprintf(", %.0f tokens/s", float64(d.Tokens)/elapsed)
+	}
+	switch {
+	case d.Part > 0 && d.Part < 1:
+		s += fmt.Sprintf(", %s left", shortTime(elapsed/d.Part*(1-d.Part)))
+	case d.Part == 0 && elapsed >= 1:
+		s += fmt.Sprintf(", %s so far", shortTime(elapsed))
+	}
+	return s
+}
+
+// drawActivity draws the activity, in a run beside its bar.
+func (p *progress) drawActivity(now time.Time) {
+	d := &p.doing
+	elapsed := now.Sub(d.since)
+	if elapsed < time.Second {
+		return
+	}
+	count := ""
+	if d.Of > 0 {
+		count = fmt.Sprintf(" %d/%d", d.Done, d.Of)
+	}
+	if text := d.What + count + d.speed(elapsed.Seconds()); p.steps > 0 && p.step < p.steps {
+		p.drawRun(text)
+	} else {
+		p.draw(int64(d.Done), int64(d.Of), text)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"grpo/internal/hubcache"
@@ -84,14 +83,13 @@ const largeFile = 64 << 20
 
 func (p *pullProgress) show(file string, done, size int64) {
 	if p.redraw {
-		if p.bar == nil || p.file != file {
-			p.done()
-			p.file = file
-			p.bar = progressbar.NewOptions64(size, progressbar.OptionSetWriter(p.w),
-				progressbar.OptionSetDescription(textutil.Printable(file, 40)), progressbar.OptionShowBytes(true),
-				progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionFullWidth())
+		text := train.Bytes(float64(done))
+		if size >= 0 {
+			text += " of " + train.Bytes(float64(size))
 		}
-		_ = p.bar.Set64(done) // failing to draw the bar is no reason to stop
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.draw(done, size, textutil.Printable(file, 40)+"  "+text)
 		return
 	}
 	switch {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"grpo/internal/textutil"
+	"grpo/internal/tui"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -20,10 +21,9 @@ import (
 // occasional totals. For a study it shows the runs of one part, with the totals of
 // all parts.
 type sweepTable struct {
-	w      io.Writer
+	screen *tui.Screen
 	redraw bool
 	now    func() time.Time
-	size   func() (width, height int)
 
 	parts   []tablePart
 	part    int        // that is running
@@ -32,8 +32,7 @@ type sweepTable struct {
 	jobs    int
 	started time.Time
 
-	drawn               int // lines of the table on the screen
-	lastDraw, lastTotal time.Time
+	lastTotal time.Time
 }
 
 // tablePart is a sweep of the table: runs[from:to].
@@ -88,11 +87,11 @@ func newSweepTable(s *State, quiet bool, m sweepdir.Manifest, jobs int) *sweepTa
 func newStudyTable(s *State, quiet bool, jobs int) *sweepTable {
 	now := s.Now()
 	t := &sweepTable{
-		w: s.Err, redraw: s.Redraw && !quiet, now: s.Now, size: terminalSize(s.Err), started: now, lastTotal: now,
+		screen: tui.New(s.Err), redraw: s.Redraw && !quiet, now: s.Now, started: now, lastTotal: now,
 		jobs: sweep.Slots(jobs, runtime.GOMAXPROCS(0), math.MaxInt),
 	}
 	if quiet {
-		t.w = io.Discard
+		t.screen.W = io.Discard
 	}
 	return t
 }
@@ -123,7 +122,7 @@ func (t *sweepTable) Part(part int, head string) {
 // line prints a line, above the table where there is one.
 func (t *sweepTable) line(format string, args ...any) {
 	t.erase()
-	textutil.Fprintf(t.w, format+"\n", args...)
+	textutil.Fprintf(t.screen.W, format+"\n", args...)
 }
 
 // Note implements sweep.Observer.

@@ -2,69 +2,27 @@ package cmd
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/term"
-
 	"grpo/internal/textutil"
+	"grpo/internal/tui"
 )
 
-// A frame of the table is one write over the last frame, so that nothing flickers.
-// It is never higher than the terminal, because the cursor can't reach lines that
-// have scrolled out: runs that failed or are running come first, and runs that have
-// no room are counted.
-
-// drawEvery is the shortest time between two frames.
-const drawEvery = 100 * time.Millisecond
-
-// terminalSize returns a function that asks the terminal for its size; 80 x 24
-// without a terminal.
-func terminalSize(w io.Writer) func() (int, int) {
-	return func() (int, int) {
-		if f, ok := w.(*os.File); ok {
-			if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 && height > 0 {
-				return width, height
-			}
-		}
-		return 80, 24
+// draw shows the table; without force at most every [tui.DrawEvery]. Runs that failed or are running come first,
+// and runs that have no room are counted.
+func (t *sweepTable) draw(force bool) {
+	now := t.now()
+	if t.redraw && (t.screen.Due(now) || force) {
+		width, height := t.screen.Size()
+		t.screen.Draw(t.frame(now, width, height)...)
 	}
 }
 
 // erase removes the table from the screen.
-func (t *sweepTable) erase() {
-	if t.drawn > 0 {
-		fmt.Fprintf(t.w, "\x1b[%dA\r\x1b[J", t.drawn)
-		t.drawn = 0
-	}
-}
-
-// draw shows the table; without force at most every drawEvery.
-func (t *sweepTable) draw(force bool) {
-	now := t.now()
-	if !t.redraw || !force && now.Sub(t.lastDraw) < drawEvery {
-		return
-	}
-	t.lastDraw = now
-	width, height := t.size()
-	lines := t.frame(now, width, height)
-	var b strings.Builder
-	if t.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\r", t.drawn)
-	}
-	for _, l := range lines {
-		b.WriteString(l + "\x1b[K\n")
-	}
-	if len(lines) < t.drawn {
-		b.WriteString("\x1b[J")
-	}
-	t.drawn = len(lines)
-	_, _ = io.WriteString(t.w, b.String()) // a table that can't be drawn is no reason to stop a sweep
-}
+func (t *sweepTable) erase() { t.screen.Erase() }
 
 // phaseOrder is that of the rows; finished and diverged runs are one group.
 var phaseOrder = []phase{
@@ -147,12 +105,11 @@ func (t *sweepTable) bar(now time.Time, width int) string {
 		all += r.Steps
 	}
 	const wide = 20
-	full := wide * made / max(1, all)
 	text := t.total(now)
 	if width < wide+utf8.RuneCountInString(text)+3 {
 		return text
 	}
-	return "[" + strings.Repeat("#", full) + strings.Repeat(".", wide-full) + "] " + text
+	return tui.Bar(int64(made), int64(all), wide) + " " + text
 }
 
 // align aligns the columns; names that leave no room for the other columns are cut.

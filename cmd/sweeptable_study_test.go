@@ -14,7 +14,7 @@ import (
 func TestStudyTable(t *testing.T) {
 	x := newTableTest(t, true)
 	x.table = newStudyTable(&State{Err: &x.out, Redraw: true, Now: func() time.Time { return x.clock }}, false, 2)
-	x.table.size = func() (int, int) { return x.width, x.height }
+	x.table.screen.Size = func() (int, int) { return x.width, x.height }
 	x.table.add(x.m, make([]bool, 4))
 	x.table.add(x.m, []bool{true, false, true, false}) // lr=0.001 is copied
 	x.table.Part(0, "part 1 of 2: lr")

@@ -42,7 +42,7 @@ func newTableTest(t *testing.T, redraw bool) *tableTest {
 	}
 	x := &tableTest{t: t, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), m: p.Manifest, width: 80, height: 24}
 	x.table = newSweepTable(&State{Err: &x.out, Redraw: redraw, Now: func() time.Time { return x.clock }}, false, x.m, 2)
-	x.table.size = func() (int, int) { return x.width, x.height }
+	x.table.screen.Size = func() (int, int) { return x.width, x.height }
 	return x
 }
 

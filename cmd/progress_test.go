@@ -37,13 +37,6 @@ func (b *beating) pass(seconds int) {
 	}
 }
 
-// draws lets 3 seconds pass. The bar has a clock of its own, and draws at most every drawEvery.
-func (b *beating) draws() {
-	b.pass(2)
-	time.Sleep(drawEvery)
-	b.pass(1)
-}
-
 func (b *beating) lines() []string {
 	return strings.Split(strings.TrimSuffix(b.out.String(), "\n"), "\n")
 }
@@ -152,18 +145,18 @@ func TestActivityOfRun(t *testing.T) {
 func TestActivityBar(t *testing.T) {
 	b := newBeating(true, false)
 	b.Doing(model.Activity{What: "opening model x"})
-	b.draws()
+	b.pass(3)
 	b.Doing(model.Activity{What: "sampling", Unit: "completion", Of: 4, Done: 1, Tokens: 30, Part: 0.5})
-	b.draws()
+	b.pass(3)
 	b.done()
 	out := b.out.String()
-	for _, want := range []string{"opening model x, 3s so far", "sampling, 10 tokens/s, 3s left", "(1/4)"} {
+	for _, want := range []string{"opening model x, 3s so far", "[#####...............] sampling 1/4, 10 tokens/s, 3s left"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %q", want, out)
 		}
 	}
-	if strings.Contains(out, "\n") {
-		t.Errorf("there are lines in %q", out)
+	if !strings.HasSuffix(out, "\x1b[1A\r\x1b[J") {
+		t.Errorf("a line is left: %q", out)
 	}
 
 	r := newBeating(true, false)
@@ -174,14 +167,13 @@ func TestActivityBar(t *testing.T) {
 	r.Begin(0, 8)
 	r.Eval(rundir.Eval{Step: 0})
 	r.Doing(model.Activity{What: "evaluating unseen", Unit: "completion", Of: 128, Done: 33, Tokens: 900, Part: 0.25})
-	r.draws()
-	time.Sleep(drawEvery)
+	r.pass(3)
 	r.Doing(model.Activity{What: "update", Unit: "micro-batch", Of: 4, Done: 3})
-	r.draws()
-	time.Sleep(drawEvery)
+	r.pass(3)
+	r.clock = r.clock.Add(time.Second)
 	r.Step(rundir.Metrics{Step: 1})
 	r.done()
-	for _, want := range []string{"run folder x\n", "evaluating unseen 33/128, 9s left", "update 3/4", "train reward 0.000", "/8)"} {
+	for _, want := range []string{"run folder x\n", "] 0/8  evaluating unseen 33/128, 300 tokens/s, 9s left", "update 3/4", "] 1/8  train reward 0.000"} {
 		if !strings.Contains(r.out.String(), want) {
 			t.Errorf("no %q in %q", want, r.out.String())
 		}
