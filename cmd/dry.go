@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweep/launch"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 // drySweep is what `grpo sweep --dry-run --json` prints.
@@ -188,7 +188,7 @@ func writePreview(out io.Writer, parts []string, v *sweep.Preview, summary, afte
 	if v.Missing > 0 {
 		// The last estimate is a lower bound if an earlier one is.
 		text += estimated(v.MissingS, v.Estimate[len(v.Estimate)-1])
-		text += fmt.Sprintf("up to %s on the disk\n", train.Bytes(v.Disk))
+		text += fmt.Sprintf("up to %s on the disk\n", budget.Bytes(v.Disk))
 	}
 	_, err := io.WriteString(out, text)
 	return err

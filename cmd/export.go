@@ -11,6 +11,7 @@ import (
 
 	"grpo/internal/suggest"
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/train"
@@ -90,6 +91,6 @@ func runExport(ctx context.Context, s *State, o *exportOptions) error {
 		return printJSON(s.Out, out)
 	}
 	textutil.Fprintf(s.Out, "wrote %s: the weights of %s as %s, %s\n", out.Dir, out.Source, out.Dtype,
-		train.Bytes(float64(out.Bytes)))
+		budget.Bytes(float64(out.Bytes)))
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"grpo/internal/hubcache"
 	"grpo/internal/process"
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/hub"
 	"grpo/pkg/train"
 )
@@ -94,10 +95,10 @@ func (p *pullProgress) show(file string, done, size int64) {
 	}
 	switch {
 	case size >= 0 && done == size:
-		p.line("%s: %s", file, train.Bytes(float64(size)))
+		p.line("%s: %s", file, budget.Bytes(float64(size)))
 	case size >= largeFile && (p.file != file || done*10/size > p.tenth):
 		p.file, p.tenth = file, done*10/size
-		p.line("%s: %s of %s", file, train.Bytes(float64(done)), train.Bytes(float64(size)))
+		p.line("%s: %s of %s", file, budget.Bytes(float64(done)), budget.Bytes(float64(size)))
 	}
 }
 
@@ -124,7 +125,7 @@ func writeFiles(s *State, files []hub.File) error {
 		if f.Present {
 			state = "present"
 		}
-		textutil.Fprintf(w, "%s\t%s\t%s\t%s\n", filepath.ToSlash(f.Name), train.Bytes(float64(f.Bytes)), f.Sum, state)
+		textutil.Fprintf(w, "%s\t%s\t%s\t%s\n", filepath.ToSlash(f.Name), budget.Bytes(float64(f.Bytes)), f.Sum, state)
 	}
 	return w.Flush()
 }

@@ -21,10 +21,10 @@ import (
 	"grpo/internal/sysdisk"
 	"grpo/internal/sysmem"
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep/launch"
-	"grpo/pkg/train"
 )
 
 // State is the part of the process that commands use. Tests have their own.
@@ -178,7 +178,7 @@ func (s *State) available() int64 {
 
 // checkMemory refuses a run that does not fit into the memory, and limits the heap to
 // the estimate: by default garbage may grow to the size of the memory in use.
-func (s *State) checkMemory(m train.Memory) error {
+func (s *State) checkMemory(m budget.Memory) error {
 	available := s.available()
 	if err := m.Fits(available); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (s *State) checkDisk(dir string, bytes float64) error {
 		return nil
 	}
 	return fmt.Errorf("not enough disk space: %s needs up to %s, and %s are free: %w; set %s=off to skip this check",
-		textutil.Printable(dir, 0), train.Bytes(bytes), train.Bytes(float64(free)),
+		textutil.Printable(dir, 0), budget.Bytes(bytes), budget.Bytes(float64(free)),
 		rundir.Explain(syscall.ENOSPC), diskEnv)
 }
 

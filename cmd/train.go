@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/regular"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/policy"
 	"grpo/pkg/report"
@@ -190,7 +191,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	}
 	p := newProgress(s, o.out.quiet)
 	if m, err := policy.Of(r.Config); err == nil { // otherwise the run reports it, unless it is done
-		p.headline("run folder %s, up to %s on the disk", dir, train.Bytes(train.DiskOf(m, r.Config).Peak))
+		p.headline("run folder %s, up to %s on the disk", dir, budget.Bytes(budget.DiskOf(m, r.Config).Peak))
 	}
 	var res *rundir.Result
 	err = o.profile.during(s, dir, func() (err error) {

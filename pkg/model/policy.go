@@ -45,24 +45,25 @@ type Size interface {
 	// Forward counts the floating-point operations for a number of input tokens and of predictions.
 	Forward(inputs, predictions int) Work
 
-	// The memory on the CPU in bytes, for batches of up to a size; float64, so that
-	// no size overflows. ParamBytes is one set of parameters, gradients or moments.
-	// The others exclude parameters, except that CriticBytes includes the critic's
-	// parameters and moments and LearnerBytes the gradients.
+	// The memory on the CPU in bytes, for batches of up to a size; float64, so that no size
+	// overflows. ParamBytes is one set of parameters, gradients or moments.
 	ParamBytes() float64
-	LearnerBytes(b BatchSize, threads int) float64
-	ScorerBytes(b BatchSize, threads int) float64
-	// CriticBytes is for a critic that scores batches of the size all and trains on batches of the
-	// size part.
-	CriticBytes(all, part BatchSize, threads int) float64
-	SamplerBytes(threads int) float64
-	// PassBytes is the memory that learner, scorers and samplers use in turn: for learning from
-	// and scoring batches, and for completing the prompts of others. 0: each has its own, which
-	// is part of the numbers above.
-	PassBytes(learn, score BatchSize, sample []BatchSize, threads int) float64
-	// SampledBytes is the result of one call of [Sampler.Sample] with the prompts'
-	// states.
+	// WorkBytes bounds the memory of a use, apart from the parameters: gradients, activations and
+	// scratch, and the parameters and moments of the critic.
+	WorkBytes(u Use, threads int) float64
+	// SampledBytes is the result of one call of [Sampler.Sample] with the prompts' states.
 	SampledBytes(prompts, group, maxTokens float64) float64
+}
+
+// Use is what a program does with a network, in batches of up to these sizes.
+type Use struct {
+	Learn BatchSize // by the learner and the critic
+	Score BatchSize // by each scorer and the critic
+	// Sample are prompts that a sampler completes, one batch at a time.
+	Sample []BatchSize
+
+	Learner, Critic   bool
+	Scorers, Samplers int
 }
 
 // BatchSize bounds the batches that a network will receive.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/policy"
 	"grpo/pkg/sweepdir"
@@ -34,9 +35,9 @@ func CheckRoom(dir string, parts []*Located, opts Options) error {
 // memories returns a function that estimates the memory of a run; nil if its
 // configuration or its problems can't be read, which the run itself reports. Each arm
 // is estimated once, and problems that arms share are loaded once.
-func memories(threads int) func(sweepdir.Entry) *train.Memory {
-	problems, arms := map[config.Data]*train.Problems{}, map[int]*train.Memory{}
-	return func(e sweepdir.Entry) *train.Memory {
+func memories(threads int) func(sweepdir.Entry) *budget.Memory {
+	problems, arms := map[config.Data]*train.Problems{}, map[int]*budget.Memory{}
+	return func(e sweepdir.Entry) *budget.Memory {
 		if need, known := arms[e.Arm]; known {
 			return need
 		}
@@ -90,7 +91,7 @@ func (p *Located) checkMemory(available int64) error {
 func diskOf(parts []*Located, jobs int) (sum float64) {
 	for _, p := range parts {
 		var kept, while float64
-		arms := map[int]train.Disk{}
+		arms := map[int]budget.Disk{}
 		n := 0
 		for _, e := range p.Manifest.Runs {
 			if p.stateOf(e).Finished() {
@@ -99,7 +100,7 @@ func diskOf(parts []*Located, jobs int) (sum float64) {
 			need, known := arms[e.Arm]
 			if !known {
 				if cfg, m, err := frozenModel(e); err == nil { // otherwise the run itself reports it
-					need = train.DiskOf(m, cfg)
+					need = budget.DiskOf(m, cfg)
 				}
 				arms[e.Arm] = need
 			}
@@ -145,7 +146,7 @@ func (r *runner) limitSlots() {
 			continue
 		}
 		r.note("%s at a time instead of %d: a run needs up to %s of memory, and %s are available",
-			textutil.Count(n, "run"), r.slots, train.Bytes(needs[0]), train.Bytes(float64(r.opts.Memory)))
+			textutil.Count(n, "run"), r.slots, budget.Bytes(needs[0]), budget.Bytes(float64(r.opts.Memory)))
 		r.slots = n
 		return
 	}

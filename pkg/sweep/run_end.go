@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
@@ -62,7 +63,7 @@ func (r *runner) ended(j *job, exit Exit) {
 func (r *runner) exitError(j *job, exit Exit) error {
 	needLess := "lower --jobs, or let a run need less"
 	if cfg, m, err := frozenModel(j.entry); err == nil {
-		needLess += ": " + train.NeedLess(m, cfg)
+		needLess += ": " + budget.NeedLess(m, cfg)
 	}
 	tail, _ := logTail(j.path, j.logFrom)
 	message := lastMessage(tail)

@@ -10,6 +10,7 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
@@ -323,5 +324,5 @@ func adviceFor(dir string, available int64) string {
 	if err != nil {
 		return ""
 	}
-	return train.AfterKill(m, loaded.Config, need, available)
+	return budget.AfterKill(m, loaded.Config, need, available)
 }

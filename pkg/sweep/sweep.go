@@ -8,9 +8,9 @@ import (
 	"runtime"
 	"time"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 // Plan is a sweep with everything resolved and nothing written.
@@ -67,9 +67,9 @@ type Options struct {
 	// StudySweeps, other sweeps of the same study, and, after verification, from
 	// Siblings (see [Siblings]).
 	StudySweeps, Siblings []string
-	Version               string          // of the program; siblings' runs of another version are not copied
-	Memory                int64           // for all runs together, in bytes; 0 = unknown
-	Disk                  train.DiskCheck // of all runs together; nil = no check
+	Version               string           // of the program; siblings' runs of another version are not copied
+	Memory                int64            // for all runs together, in bytes; 0 = unknown
+	Disk                  budget.DiskCheck // of all runs together; nil = no check
 	Launcher              Launcher
 	Observer              Observer
 	Now                   func() time.Time

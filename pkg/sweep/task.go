@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/rundir"
@@ -22,9 +23,9 @@ type TaskOptions struct {
 	Now      func() time.Time
 	Observer train.Observer
 	Meta     rundir.Meta // the caller fills in version and host
-	Memory   train.MemoryCheck
+	Memory   budget.MemoryCheck
 	Progress model.Progress
-	Disk     train.DiskCheck
+	Disk     budget.DiskCheck
 	// Wait: while a process on another machine, or of an earlier start of this job, is training the
 	// run, wait. Without it, that is an error, as it always is for other processes on this machine.
 	Wait bool

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
@@ -36,9 +37,9 @@ type BenchOptions struct {
 	Device      string `json:"device"`  // cpu, cuda or auto
 	Precision   string `json:"precision"`
 	Seed        uint64
-	Now         func() time.Time `json:"-"`
-	Memory      MemoryCheck      `json:"-"` // nil = no check
-	Progress    model.Progress   `json:"-"`
+	Now         func() time.Time   `json:"-"`
+	Memory      budget.MemoryCheck `json:"-"` // nil = no check
+	Progress    model.Progress     `json:"-"`
 }
 
 // BenchResult has means over the measured steps.

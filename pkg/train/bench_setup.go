@@ -34,7 +34,7 @@ func newBench(o BenchOptions) (*trainer, error) {
 	if err != nil {
 		return t, err
 	}
-	if err := o.Memory.pass(m); err != nil {
+	if err := o.Memory.Pass(m); err != nil {
 		return t, err
 	}
 	if err := t.build(); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
@@ -112,7 +113,7 @@ func (t *trainer) checkpointOverdue() bool {
 	if minutes == 0 || t.opts.Now().Sub(t.savedAt).Minutes() < minutes {
 		return false
 	}
-	err := t.opts.Disk.pass(t.opts.Dir, checkpointBytes(t.model, t.cfg))
+	err := t.opts.Disk.Pass(t.opts.Dir, budget.CheckpointBytes(t.model, t.cfg))
 	if err != nil {
 		t.savedAt = t.opts.Now() // the next try
 		t.note("no checkpoint after %g minutes (output.checkpoint_every_minutes): %v", minutes, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
@@ -168,7 +169,7 @@ func TestGenerate(t *testing.T) {
 		"context of 512 tokens":       func(o *GenerateOptions) { o.MaxTokens = 512 },
 		"encode prompt 1: it has no":  func(o *GenerateOptions) { o.Prompts[0], o.Raw = "", true },
 		"a system prompt is for":      func(o *GenerateOptions) { o.System, o.Config = "S", config.Default() },
-		"not enough memory: this nee": func(o *GenerateOptions) { o.Memory = func(m Memory) error { return m.Fits(1) } },
+		"not enough memory: this nee": func(o *GenerateOptions) { o.Memory = func(m budget.Memory) error { return m.Fits(1) } },
 	} {
 		o := GenerateOptions{Config: cfg, Prompts: []string{"Hello"}, N: 1, Threads: 1, Sampling: model.Sampling{Greedy: true, TopP: 1, MaxTokens: 6}}
 		change(&o)

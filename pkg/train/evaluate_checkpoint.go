@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
@@ -16,12 +17,12 @@ import (
 
 // EvalOptions say what [EvaluateCheckpoint] evaluates.
 type EvalOptions struct {
-	Config   config.Config // its initial weights (model.init) and its section eval
-	Split    string        // empty: all sets of eval.sets
-	Samples  int           // completions to return, per set and decoding
-	Threads  int           // of the CPU; 0 = GOMAXPROCS
-	Note     func(string)  // gets notes about the problems
-	Memory   MemoryCheck   // nil = no check
+	Config   config.Config      // its initial weights (model.init) and its section eval
+	Split    string             // empty: all sets of eval.sets
+	Samples  int                // completions to return, per set and decoding
+	Threads  int                // of the CPU; 0 = GOMAXPROCS
+	Note     func(string)       // gets notes about the problems
+	Memory   budget.MemoryCheck // nil = no check
 	Progress model.Progress
 }
 
@@ -80,7 +81,7 @@ func EvaluateCheckpoint(ctx context.Context, o EvalOptions) (*Evaluated, error) 
 		if err := (promptSplit{s, cfg.Eval.MaxTokens, "eval.max_tokens"}).fits(m, template); err != nil {
 			return nil, err
 		}
-		if err := o.Memory.pass(memoryOfEvaluation(m, cfg, template, s.Problems, threads)); err != nil {
+		if err := o.Memory.Pass(budget.Evaluation(m, cfg, template, s.Problems, threads)); err != nil {
 			return nil, err
 		}
 	}

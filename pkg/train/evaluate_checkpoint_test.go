@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 )
 
 // evaluateCheckpoint is [EvaluateCheckpoint] without notes.
-func evaluateCheckpoint(cfg config.Config, split string, n, threads int, check MemoryCheck) ([]rundir.Eval, []EvalSample, error) {
+func evaluateCheckpoint(cfg config.Config, split string, n, threads int, check budget.MemoryCheck) ([]rundir.Eval, []EvalSample, error) {
 	out, err := EvaluateCheckpoint(context.Background(), EvalOptions{Config: cfg, Split: split, Samples: n, Threads: threads,
 		Note: func(string) {}, Memory: check})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
@@ -99,7 +100,7 @@ func TestExportLeavesNothing(t *testing.T) {
 	cancel()
 	for name, tt := range map[string]struct {
 		ctx  context.Context
-		disk DiskCheck
+		disk budget.DiskCheck
 		says string
 	}{
 		"interrupted": {ended, nil, "canceled"},

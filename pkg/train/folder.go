@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"grpo/internal/regular"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 )
@@ -149,7 +150,7 @@ func (t *trainer) noteKilled() {
 		if t.opts.Available != nil {
 			available = t.opts.Available()
 		}
-		t.later("%s", AfterKill(t.model, t.cfg, t.need, available))
+		t.later("%s", budget.AfterKill(t.model, t.cfg, t.need, available))
 	}
 }
 

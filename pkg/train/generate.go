@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -22,7 +23,7 @@ type GenerateOptions struct {
 	N        int    // completions of each prompt
 	Seed     uint64
 	Threads  int
-	Memory   MemoryCheck
+	Memory   budget.MemoryCheck
 	Note     func(string) // for the user
 	Progress model.Progress
 	model.Sampling
@@ -76,7 +77,7 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 	c.Eval.MaxTokens, c.Eval.Greedy = o.MaxTokens, false
 	all := slices.Repeat(problems, o.N)
-	if err := o.Memory.pass(memoryOfEvaluation(m, c, t, all, o.Threads)); err != nil {
+	if err := o.Memory.Pass(budget.Evaluation(m, c, t, all, o.Threads)); err != nil {
 		return nil, err
 	}
 	net, err := m.Open(o.Seed, o.Threads, evaluationWork(m, c, len(all)), o.Progress)

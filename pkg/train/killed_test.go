@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 )
@@ -86,14 +87,14 @@ func TestCheckpointByTimeWithoutRoom(t *testing.T) {
 // The estimate of the space of a small Llama is not that of the tokenizer of a large one.
 func TestDiskOfSmallModel(t *testing.T) {
 	cfg := tinyDecoder(t)
-	if need := DiskOf(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg).Peak; need > 8<<20 {
-		t.Errorf("%s for a model of some kilobytes", Bytes(need))
+	if need := budget.DiskOf(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg).Peak; need > 8<<20 {
+		t.Errorf("%s for a model of some kilobytes", budget.Bytes(need))
 	}
 }
 
 // What helps most against a lack of memory comes first.
 func TestNeedLess(t *testing.T) {
-	needLess := func(cfg config.Config) string { return NeedLess(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg) }
+	needLess := func(cfg config.Config) string { return budget.NeedLess(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg) }
 	if got := needLess(tinyDecoder(t)); !strings.HasPrefix(got, "train adapters (train.lora.rank") {
 		t.Error(got)
 	}

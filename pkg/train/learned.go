@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
@@ -70,7 +71,7 @@ func (l *learnedReward) Score(b reward.Batch) (reward.Scores, error) {
 			return out, fmt.Errorf("reward %s: step %d: %w (on_error: \"null\" leaves out such completions)", l.name, b.Step, err)
 		}
 		n := len(ids) + len(completion)
-		if tokens += n; tokens > evalTokens {
+		if tokens += n; tokens > budget.RewardTokens {
 			if err := flush(); err != nil {
 				return out, err
 			}

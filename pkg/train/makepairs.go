@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -24,7 +25,7 @@ type PairOptions struct {
 	Groups   int // groups of completions, one for each problem drawn; 0 = every problem of the split once
 	Pairs    rl.PairOptions
 	Threads  int
-	Memory   MemoryCheck
+	Memory   budget.MemoryCheck
 	Note     func(string)
 	Progress model.Progress
 }
@@ -138,7 +139,7 @@ func newPairMaker(ctx context.Context, o PairOptions) (m *pairMaker, err error) 
 	for range c.Rollout.RolloutBatchSize {
 		sampled = append(sampled, m.problems[len(sampled)%len(m.problems)])
 	}
-	if err := o.Memory.pass(memoryOfEvaluation(of, c, m.template, sampled, m.Threads)); err != nil {
+	if err := o.Memory.Pass(budget.Evaluation(of, c, m.template, sampled, m.Threads)); err != nil {
 		return m, err
 	}
 	if m.rewards, err = openRewards(ctx, c, m.template, m.Threads, o.Note); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/tinylm"
@@ -19,7 +20,7 @@ import (
 )
 
 // memoryOf estimates a configuration over its problems.
-func memoryOf(t testing.TB, cfg config.Config) Memory {
+func memoryOf(t testing.TB, cfg config.Config) budget.Memory {
 	t.Helper()
 	cfg = config.Resolve(cfg)
 	p, err := LoadProblems(cfg.Data)
@@ -55,7 +56,7 @@ func TestMemoryOfARun(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			got := float64(after.TotalAlloc - before.TotalAlloc)
 			if ratio := want / got; ratio < 0.7 || ratio > 1.25 {
-				t.Errorf("estimate %s, allocated %s: ratio %.2f", Bytes(want), Bytes(got), ratio)
+				t.Errorf("estimate %s, allocated %s: ratio %.2f", budget.Bytes(want), budget.Bytes(got), ratio)
 			}
 		})
 	}
@@ -87,30 +88,9 @@ func TestMemoryOfHugeSettings(t *testing.T) {
 	}
 }
 
-func TestMemoryFits(t *testing.T) {
-	m := Memory{Parts: []MemoryPart{{"small things", 1 << 20, "do not care"}, {"weights", 100 << 20, "lower hidden_size"}, {"activations", 3 << 30, "lower the batch"}}}
-	for _, available := range []int64{0, -1, 3<<30 + 101<<20, math.MaxInt64} {
-		if err := m.Fits(available); err != nil {
-			t.Errorf("%d bytes: %v", available, err)
-		}
-	}
-	err := m.Fits(3 << 30)
-	if !errors.Is(err, config.ErrConfig) {
-		t.Fatalf("error %v", err)
-	}
-	for _, want := range []string{"this needs up to 3.1 GiB, and 3.0 GiB are available", "3.0 GiB for activations (lower the batch)", "GRPO_MEMORY=off"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q lacks %q", err, want)
-		}
-	}
-	if strings.Contains(err.Error(), "small things") {
-		t.Errorf("%q names what does not matter", err)
-	}
-}
-
 // have is a check on a machine with this much available memory.
-func have(available int64) MemoryCheck {
-	return func(m Memory) error { return m.Fits(available) }
+func have(available int64) budget.MemoryCheck {
+	return func(m budget.Memory) error { return m.Fits(available) }
 }
 
 // A run without enough memory writes no file; a finished one is shown anyway.
@@ -163,8 +143,8 @@ func TestMemoryNamesLongPrompts(t *testing.T) {
 // The other commands check memory too.
 func TestOthersAskForMemory(t *testing.T) {
 	no := errors.New("no memory")
-	var asked Memory
-	check := func(m Memory) error { asked = m; return no }
+	var asked budget.Memory
+	check := func(m budget.Memory) error { asked = m; return no }
 	if _, _, err := evaluateCheckpoint(small(), "val", 0, 1, check); !errors.Is(err, no) || asked.Total() < 32<<20 {
 		t.Errorf("eval: %v", err)
 	}
@@ -185,48 +165,6 @@ func TestOthersAskForMemory(t *testing.T) {
 	}
 }
 
-// Early stopping adds a copy of the trained parameters, the validation examples, and the scorer of
-// their loss, which a decoder has in the memory of a pass.
-func TestMemoryOfEarlyStopping(t *testing.T) {
-	long(t)
-	tiny, err := config.LoadSFT(config.LoadOptions{Set: []string{"data.val_size=4", "eval_size=4"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, cfg := range map[string]config.SFT{"tinylm": config.Resolve(tiny.Config), "decoder": config.Resolve(decoderSFT(t)),
-		"lora": config.Resolve(decoderSFT(t, "lora.rank=2"))} {
-		s := &sft{cfg: cfg, model: modelOf(t, cfg.Model, cfg.LoRA), opts: SFTOptions{Threads: 1}}
-		if s.problems, err = LoadProblems(cfg.Data); err != nil {
-			t.Fatal(err)
-		}
-		if s.template, err = s.model.Template(cfg.Data); err != nil {
-			t.Fatal(err)
-		}
-		s.val = s.problems.Val
-		without := s.memory().Total()
-		for i := range cfg.Stages {
-			cfg.Stages[i].EarlyStoppingPatience = 1
-		}
-		st, size, longest := cfg.Stages[0], s.model.Size, s.longestOf(s.val)
-		examples := exampleBytes(len(s.val), longest.tokens(st))
-		want := size.ParamBytes() + size.ScorerBytes(s.batchOf(st, float64(st.BatchSize), longest), 1) + examples
-		if got := s.memory().Total() - without; math.Abs(got-want) > 1 {
-			t.Errorf("%s: %v bytes more, want %v", name, got, want)
-		}
-	}
-}
-
-func TestBatchOf(t *testing.T) {
-	b := batchOf([]int{5, 100, 7, 6}, 24, 8, 10)
-	if b.Prompts != 3 || b.PromptTokens != 113 || b.LongestPrompt != 100 || b.Completions != 24 || b.Tokens != 240 || b.Longest != 10 {
-		t.Errorf("%+v", b)
-	}
-	// A micro-batch that is not a multiple of the group may start and end within one.
-	if b := batchOf([]int{5}, 12, 8, 10); b.Prompts != 3 || b.PromptTokens != 15 {
-		t.Errorf("%+v", b)
-	}
-}
-
 func TestPromptLengths(t *testing.T) {
 	template, err := gsm8k.LookupTemplate("r1_zero")
 	if err != nil {
@@ -237,29 +175,5 @@ func TestPromptLengths(t *testing.T) {
 		if got := policy.PromptLengths(tinylm.Tokenizer{}, template, problems)[i]; got != len(ids) {
 			t.Errorf("%q: %d tokens, want %d", problems[i].Question, got, len(ids))
 		}
-	}
-}
-
-// An error about a checkpoint whose weights are all trained begins with adapters, if they need less.
-func TestMemoryNamesAdaptersFirst(t *testing.T) {
-	for with, want := range map[float64]bool{1 << 30: true, 4 << 30: false} {
-		m := Memory{Parts: []MemoryPart{{"weights", 3 << 30, "lower something else"}}, rankKey: "train.lora.rank",
-			adapters: func() Memory { return Memory{Parts: []MemoryPart{{"weights", with, ""}}} }}
-		if err := m.Fits(1 << 20); strings.Contains(err.Error(), "are available: set train.lora.rank to 16, ") != want {
-			t.Errorf("with %v bytes: %v", with, err)
-		}
-	}
-	for _, c := range []struct {
-		set  []string
-		want bool
-	}{{nil, true}, {[]string{"train.lora.rank=4"}, false}, {[]string{"beta=0.1", "ref_model_sync_steps=1"}, false}} {
-		cfg := config.Resolve(tinyDecoder(t, c.set...))
-		m, err := MemoryOf(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg, mustProblems(t, cfg), 1)
-		if err != nil || (m.adapters != nil) != c.want || c.want && m.adapters().Total() == 0 {
-			t.Errorf("%v: %v, %v", c.set, m, err)
-		}
-	}
-	if m, err := MemoryOf(modelOf(t, small().Model, config.LoRA{}), config.Resolve(small()), mustProblems(t, small()), 1); err != nil || m.adapters != nil {
-		t.Errorf("TinyLM: %v, %v", m, err)
 	}
 }

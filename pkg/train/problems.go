@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"grpo/internal/suggest"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -70,6 +71,32 @@ func (p *Problems) evaluated() []Set {
 func (p *Problems) configured() []Set {
 	sets := append([]Set{{rundir.SplitVal, p.Val}, {rundir.SplitUnseen, p.Unseen}}, p.Sets...)
 	return slices.DeleteFunc(sets, func(s Set) bool { return len(s.Problems) == 0 })
+}
+
+// MemoryOf bounds the memory of a resolved configuration's run over these problems.
+func MemoryOf(m *policy.Model, cfg config.Config, p *Problems, threads int) (budget.Memory, error) {
+	d := budget.Data{Train: p.Train, All: [][]gsm8k.Problem{p.Train}}
+	var err error
+	if d.Template, err = m.Template(cfg.Data); err != nil {
+		return budget.Memory{}, err
+	}
+	var pairs trainData
+	if err := pairs.readPairs(m, cfg); err != nil {
+		return budget.Memory{}, err
+	}
+	d.Pairs = pairs.pairs.list
+	for _, s := range p.evaluated() {
+		d.All = append(d.All, s.Problems)
+		if len(s.Problems) <= len(d.Evaluated) {
+			continue
+		}
+		d.Evaluated, d.Smaller = s.Problems, "eval.set_size"
+		switch s.Name {
+		case rundir.SplitVal, rundir.SplitTest, rundir.SplitUnseen:
+			d.Smaller = "data." + s.Name + "_size"
+		}
+	}
+	return budget.Run(m, cfg, d, threads), nil
 }
 
 // LoadProblems generates or reads the problems that d asks for.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
@@ -78,7 +79,7 @@ type RewardModelOptions struct {
 	Dir      string // the model's folder
 	Threads  int    // of the CPU; 0 = GOMAXPROCS
 	Observer RewardModelObserver
-	Memory   MemoryCheck // nil = no check
+	Memory   budget.MemoryCheck // nil = no check
 	Progress model.Progress
 }
 
@@ -118,7 +119,7 @@ func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts RewardMode
 	if err := t.readPairs(); err != nil {
 		return nil, err
 	}
-	if err := opts.Memory.pass(t.memory()); err != nil {
+	if err := opts.Memory.Pass(budget.RewardModel(t.model, t.cfg, t.train, t.eval, opts.Threads)); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -291,7 +292,7 @@ func (t *rewardTrainer) evaluate() (*RewardMetrics, *rl.Calibration, error) {
 		return nil, nil, nil
 	}
 	all := rl.RewardPairs{Centering: t.cfg.CenterRewardsCoefficient}
-	parts := pairParts(t.eval, evalTokens)
+	parts := pairParts(t.eval, budget.RewardTokens)
 	for i, part := range parts {
 		t.opts.Progress.Count("evaluating held-out pairs", "batch", i, len(parts))
 		batch := rewardBatch(part)

@@ -12,9 +12,6 @@ import (
 	"grpo/pkg/rng"
 )
 
-// evalTokens bounds the tokens of a forward pass over held-out pairs or completions to be rewarded.
-const evalTokens = 1 << 13
-
 // microTokens bounds the tokens of the pairs of a forward and backward pass; 0 = none.
 func (t *rewardTrainer) microTokens() int {
 	return t.model.MicroBatchTokens(t.cfg.MicroBatchTokens)
@@ -139,32 +136,4 @@ func rewardRow(prompt int, completion []int) model.Row {
 // lastValue is the element of the last value of a row.
 func lastValue(m *model.ValueMatrix, b *model.Batch, row int) int {
 	return row*m.T + len(b.Rows[row].Tokens) - 1
-}
-
-// memory is the estimate for training. It assumes that every pair is as long as the longest prompt
-// and the longest completion.
-func (t *rewardTrainer) memory() Memory {
-	var prompt, longest, tokens int
-	for _, p := range slices.Concat(t.train, t.eval) {
-		prompt, longest = max(prompt, len(p.Prompt)), max(longest, len(p.Chosen)+1, len(p.Rejected)+1)
-		tokens += len(p.Prompt) + len(p.Chosen) + len(p.Rejected)
-	}
-	of := func(pairs, limit int) model.BatchSize {
-		n := float64(pairs)
-		b := model.BatchSize{Prompts: n, PromptTokens: n * float64(prompt), LongestPrompt: float64(prompt),
-			Completions: 2 * n, Tokens: 2 * n * float64(longest), Longest: float64(longest)}
-		return atMost(b, limit)
-	}
-	part, all := of(t.cfg.BatchSize, t.microTokens()), of(max(1, len(t.eval)), evalTokens)
-	part.Checkpointing = t.cfg.GradientCheckpointing
-	size := t.model.Size
-	work := 4 * size.ParamBytes()
-	if !t.model.MayUseGPU() {
-		work = size.CriticBytes(all, part, t.opts.Threads) + size.PassBytes(part, all, nil, t.opts.Threads)
-	}
-	return Memory{Parts: append([]MemoryPart{
-		{fmt.Sprintf("weights of %v", size), size.ParamBytes(), t.model.Smaller()},
-		{"the reward model and its activations", work, fmt.Sprintf("lower batch_size, now %d, or micro_batch_tokens", t.cfg.BatchSize)},
-		{"the pairs", 8*float64(tokens) + 300*float64(len(t.train)+len(t.eval)), "use fewer pairs"},
-	}, problemParts(nil, t.opts.Threads)...)}
 }

@@ -12,9 +12,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"time"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
@@ -49,10 +51,10 @@ type Options struct {
 	Resume bool
 	// Chosen reports whether the user gave a key: a setting without effect gets a note only then. nil = all keys.
 	Chosen func(key string) bool
-	Memory MemoryCheck // nil = no check
+	Memory budget.MemoryCheck // nil = no check
 	// Available is the memory for runs in bytes, 0 = unknown, for the advice about a run that was killed.
 	Available func() int64
-	Disk      DiskCheck
+	Disk      budget.DiskCheck
 	Progress  model.Progress
 	Others    []Others // the runs that this one will be compared with
 }
@@ -90,7 +92,7 @@ type trainer struct {
 
 	// The run's folder. Before each write, hold.Check says whether it still is this process's.
 	hold   *rundir.Hold
-	need   Memory // the estimate for an unfinished run
+	need   budget.Memory // the estimate for an unfinished run
 	logs   logs
 	events events
 	saved  int // step of last.safetensors; -1 = no valid one
@@ -221,6 +223,20 @@ func (t *trainer) prepare() error {
 		}
 	}
 	return nil
+}
+
+// checkRoom checks the memory and the disk space for an unfinished run; showing a result needs none.
+func (t *trainer) checkRoom() (err error) {
+	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil {
+		return nil
+	}
+	if t.need, err = MemoryOf(t.model, t.cfg, t.data.problems, t.opts.Threads); err != nil {
+		return err
+	}
+	if err := t.opts.Memory.Pass(t.need); err != nil {
+		return err
+	}
+	return t.opts.Disk.Pass(t.opts.Dir, budget.DiskOf(t.model, t.cfg).Less(t.opts.Dir).Peak)
 }
 
 // build makes the rewards, the network and its optimizer.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -78,7 +79,7 @@ type SFTOptions struct {
 	Dir      string // the run's folder
 	Threads  int    // of the CPU; 0 = GOMAXPROCS
 	Observer SFTObserver
-	Memory   MemoryCheck // nil = no check
+	Memory   budget.MemoryCheck // nil = no check
 	Progress model.Progress
 }
 
@@ -132,7 +133,9 @@ func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, e
 	if err := s.checkContext(); err != nil {
 		return nil, err
 	}
-	if err := opts.Memory.pass(s.memory()); err != nil {
+	p := s.problems
+	need := budget.SFT(s.model, cfg, s.template, p.SFT, s.val, opts.Threads, p.SFT, p.Train, p.Val, p.Test, p.Unseen)
+	if err := opts.Memory.Pass(need); err != nil {
 		return nil, err
 	}
 	s.Network, err = s.model.Open(cfg.Seed, opts.Threads, s.work(), opts.Progress)

@@ -11,25 +11,32 @@ const float = 4 // bytes
 // ParamBytes implements [model.Size].
 func (s Size) ParamBytes() float64 { return float * s.trained() }
 
-// LearnerBytes implements [model.Size]: the gradients, and under LoRA one matrix that is
-// not packed.
-func (s Size) LearnerBytes(model.BatchSize, int) float64 {
-	bytes := s.ParamBytes()
-	if s.LoRA != nil && !s.GPU {
-		bytes += float * 2 * float64(s.Hidden) * float64(s.FFN)
+// WorkBytes implements [model.Size]: gradients, the critic, packed weights, and an arena that is large
+// enough for each pass. Under LoRA the learner has one matrix that is not packed.
+func (s Size) WorkBytes(u model.Use, threads int) float64 {
+	bytes, most := float64(u.Samplers)*s.packedBytes(), 0.0
+	if u.Learner {
+		bytes += s.ParamBytes()
+		if s.LoRA != nil && !s.GPU {
+			bytes += float * 2 * float64(s.Hidden) * float64(s.FFN)
+		}
 	}
-	return bytes
+	if u.Critic {
+		bytes += 4 * s.ParamBytes() // its parameters, gradients and moments
+	}
+	if s.GPU {
+		return bytes
+	}
+	for _, b := range u.Sample {
+		most = max(most, s.sampling(b, threads))
+	}
+	const partlyFilled = 1.05
+	return bytes + partlyFilled*float*max(most, s.pass(u.Learn, true, threads), s.pass(u.Score, false, threads))
 }
 
-// ScorerBytes implements [model.Size].
-func (s Size) ScorerBytes(model.BatchSize, int) float64 { return 0 }
-
-// CriticBytes implements [model.Size]: parameters, gradients and moments.
-func (s Size) CriticBytes(_, _ model.BatchSize, _ int) float64 { return 4 * s.ParamBytes() }
-
-// SamplerBytes implements [model.Size]: the packed weights. Under LoRA there are no others,
-// except those of the embedding and the head, which are float32. Beside a GPU nothing is packed.
-func (s Size) SamplerBytes(int) float64 {
+// packedBytes are the sampler's packed weights. Under LoRA there are no others, except the embedding
+// and the head, which are float32. Beside a GPU nothing is packed.
+func (s Size) packedBytes() float64 {
 	switch {
 	case s.GPU && s.LoRA != nil:
 		return float * s.Parameters()
@@ -54,19 +61,6 @@ func (s Size) SamplerBytes(int) float64 {
 func (s Size) SampledBytes(prompts, group, maxTokens float64) float64 {
 	const completion, token = 80, 8 + 4 + 4
 	return prompts * group * (completion + maxTokens*token)
-}
-
-// PassBytes implements [model.Size]: an arena that is large enough for each.
-func (s Size) PassBytes(learn, score model.BatchSize, sample []model.BatchSize, threads int) float64 {
-	if s.GPU {
-		return 0
-	}
-	most := max(s.pass(learn, true, threads), s.pass(score, false, threads))
-	for _, b := range sample {
-		most = max(most, s.sampling(b, threads))
-	}
-	const partlyFilled = 1.05
-	return partlyFilled * float * most
 }
 
 // tokens are the inputs of a batch.

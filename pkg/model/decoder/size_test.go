@@ -64,7 +64,7 @@ func TestMemory(t *testing.T) {
 		if c.prompts == 1 {
 			b.Shared = 0
 		}
-		recomputed, none := b, model.BatchSize{}
+		recomputed := b
 		recomputed.Checkpointing = true
 		learn := func(checkpointing bool) func(*arena) error {
 			return func(mem *arena) error {
@@ -77,13 +77,13 @@ func TestMemory(t *testing.T) {
 			estimate float64
 			run      func(*arena) error
 		}{
-			"learner":       {size.PassBytes(b, none, nil, 2), learn(false)},
-			"checkpointing": {size.PassBytes(recomputed, none, nil, 2), learn(true)},
-			"scorer": {size.PassBytes(none, b, nil, 2), func(mem *arena) error {
+			"learner":       {size.WorkBytes(model.Use{Learn: b}, 2), learn(false)},
+			"checkpointing": {size.WorkBytes(model.Use{Learn: recomputed}, 2), learn(true)},
+			"scorer": {size.WorkBytes(model.Use{Score: b}, 2), func(mem *arena) error {
 				_, err := (&scorer{net: net, on: &cpu{pool, mem}, temperature: 1}).Score(batch)
 				return err
 			}},
-			"sampler": {size.PassBytes(none, none, []model.BatchSize{b}, 2), func(mem *arena) error {
+			"sampler": {size.WorkBytes(model.Use{Sample: []model.BatchSize{b}}, 2), func(mem *arena) error {
 				opt := model.Sampling{Temperature: 1, TopP: 1, MaxTokens: most}
 				_, err := newSampler(net, pool, mem, nil).Sample(batch.Prompts, c.group, opt, model.Draws{Stream: rng.New(1, 2)})
 				return err

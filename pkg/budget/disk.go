@@ -1,4 +1,4 @@
-package train
+package budget
 
 import (
 	"os"
@@ -13,7 +13,8 @@ import (
 // ends the command before any file is written. A nil check accepts everything.
 type DiskCheck func(dir string, bytes float64) error
 
-func (f DiskCheck) pass(dir string, bytes float64) error {
+// Pass calls the check.
+func (f DiskCheck) Pass(dir string, bytes float64) error {
 	if f == nil {
 		return nil
 	}
@@ -29,7 +30,7 @@ type Disk struct {
 // DiskOf estimates the space of a resolved configuration's run.
 func DiskOf(m *policy.Model, cfg config.Config) Disk {
 	const logs, tokenizer = 2 << 20, 32 << 20
-	best, checkpoint := m.Size.ParamBytes(), checkpointBytes(m, cfg)
+	best, checkpoint := m.Size.ParamBytes(), CheckpointBytes(m, cfg)
 	if m.IsDecoder() && cfg.Train.LoRA.Rank == 0 {
 		best += min(tokenizer, bytesAt(m.Base())) // the best weights are a folder with the files of the model
 	}
@@ -42,8 +43,8 @@ func DiskOf(m *policy.Model, cfg config.Config) Disk {
 	return d
 }
 
-// checkpointBytes is the size of a checkpoint, at most.
-func checkpointBytes(m *policy.Model, cfg config.Config) float64 {
+// CheckpointBytes is the size of a checkpoint, at most.
+func CheckpointBytes(m *policy.Model, cfg config.Config) float64 {
 	a, one := cfg.Algorithm, m.Size.ParamBytes()
 	bytes := 3 * one // the weights and two moments
 	if a.Beta != 0 && (!m.IsDecoder() || a.RefModelSyncSteps > 0) {

@@ -1,4 +1,6 @@
-package train
+// Package budget bounds the memory and the disk space of a command before it starts. The bounds are simple: never
+// below what is used, and at most about a third above it.
+package budget
 
 import (
 	"cmp"
@@ -10,17 +12,16 @@ import (
 	"grpo/pkg/policy"
 )
 
-// Memory is the estimated peak memory of a run. It assumes that every completion has
-// sampling_max_tokens tokens. For a run that may use a GPU it counts host memory only: the device
-// refuses what does not fit.
+// Memory bounds the peak memory of a command. It assumes that every completion has as many tokens as it may have.
+// For a run that may use a GPU it counts host memory only: the device refuses what does not fit.
 type Memory struct {
-	Parts []MemoryPart
+	Parts []Part
 	// longPrompts names prompts that are much longer than the others, if any; rest is the total
 	// without them.
 	longPrompts string
 	rest        float64
-	// adapters is the estimate with adapters of usualRank instead of all weights, and rankKey the key that asks for
-	// them; nil if there can be none, or are already.
+	// adapters is the bound with adapters of usualRank instead of all weights, and rankKey the key
+	// that asks for them; nil if there can be none, or are already.
 	adapters func() Memory
 	rankKey  string
 }
@@ -28,22 +29,34 @@ type Memory struct {
 // usualRank is the rank of adapters that an error suggests.
 const usualRank = 16
 
-// MemoryPart is one part of the estimate.
-type MemoryPart struct {
+// Part is one part of a bound.
+type Part struct {
 	What  string
 	Bytes float64
 	Lower string // how to make it smaller
 }
 
-// MemoryCheck accepts or rejects an estimate before the first step; its error ends the run before
+// MemoryCheck accepts or rejects a bound before the first step; its error ends the command before
 // any file is written. A nil check accepts everything.
 type MemoryCheck func(Memory) error
 
-func (f MemoryCheck) pass(m Memory) error {
+// Pass calls the check.
+func (f MemoryCheck) Pass(m Memory) error {
 	if f == nil {
 		return nil
 	}
 	return f(m)
+}
+
+// orAdapters returns the bound of a model, which may train adapters instead if the key asks for them.
+func orAdapters(m *policy.Model, key string, bound func(*policy.Model) Memory) Memory {
+	need := bound(m)
+	if m.IsDecoder() && m.LoRA.Rank == 0 {
+		lora := m.LoRA
+		lora.Rank = usualRank
+		need.rankKey, need.adapters = key, func() Memory { return bound(m.WithLoRA(lora)) }
+	}
+	return need
 }
 
 // Total is the sum of the parts.
@@ -63,7 +76,7 @@ func (m Memory) Fits(available int64) error {
 		return nil
 	}
 	parts := slices.Clone(m.Parts)
-	slices.SortStableFunc(parts, func(a, b MemoryPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	var largest []string
 	for _, p := range parts[:min(3, len(parts))] {
 		if p.Bytes < total/20 {
@@ -106,7 +119,7 @@ func NeedLess(m *policy.Model, cfg config.Config) string {
 }
 
 // AfterKill is the advice for a run of cfg whose process may have been killed for lack of memory: the
-// estimate of what it needs, the bytes available now (0 = unknown), and how to need less.
+// bound of what it needs, the bytes available now (0 = unknown), and how to need less.
 func AfterKill(m *policy.Model, cfg config.Config, need Memory, available int64) string {
 	have := ""
 	if available > 0 {
