@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"testing"
 	"unsafe"
 
@@ -279,31 +278,6 @@ func (mod *Module) Enqueue(kernel string, grid, block [3]int, shared int, args .
 		uintptr(block[0]), uintptr(block[1]), uintptr(block[2]), uintptr(shared), 0, uintptr(unsafe.Pointer(&pointers[0])), 0)
 	runtime.KeepAlive(values)
 	return r
-}
-
-// Time returns the median time of work on the card in milliseconds, after one
-// warm-up.
-func (m *Machine) Time(repetitions int, work func()) float64 {
-	m.Helper()
-	var from, to uintptr
-	m.must("cuEventCreate", uintptr(unsafe.Pointer(&from)), 0)
-	m.must("cuEventCreate", uintptr(unsafe.Pointer(&to)), 0)
-	work()
-	var all []float64
-	for range repetitions {
-		m.must("cuCtxSynchronize")
-		m.must("cuEventRecord", from, 0)
-		work()
-		m.must("cuEventRecord", to, 0)
-		m.must("cuEventSynchronize", to)
-		var ms float32
-		m.must("cuEventElapsedTime", uintptr(unsafe.Pointer(&ms)), from, to)
-		all = append(all, float64(ms))
-	}
-	m.must("cuEventDestroy_v2", from)
-	m.must("cuEventDestroy_v2", to)
-	slices.Sort(all)
-	return all[len(all)/2]
 }
 
 // Alloc returns n new bytes with all bits set (float32 and float64 NaN, int32 -1).

@@ -1,10 +1,9 @@
 // Package stats has the statistics of reports, on plain slices.
 //
-//	stats.go    sample mean and standard deviation
-//	student.go  Student's t: the interval of a mean and its p value; paired differences
-//	holm.go     p values of several comparisons
-//	power.go    how many pairs a difference needs (noncentral t)
-//	wilson.go   the interval of a binomial proportion
+//	stats.go    sample mean and standard deviation; the interval of a binomial proportion; p values
+//	            of several comparisons
+//	student.go  Student's t: the interval of a mean and its p value; paired differences; how many
+//	            pairs a difference needs
 //
 // A value that is not finite is a missing measurement: it is ignored, and every result
 // has the number of values it is computed from. docs/statistics.md explains the choice
@@ -12,9 +11,13 @@
 package stats
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 const (
@@ -56,3 +59,65 @@ func Finite(x []float64) []float64 {
 
 // IsFinite reports whether v is neither NaN nor infinite.
 func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Wilson returns the Wilson score interval of a binomial proportion, k
+// successes of n, at the given confidence level:
+//
+//	(p + z^2/2n ± z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n),  p = k/n
+//
+// with z the standard normal quantile of (1 + level)/2. Unlike p ± z·se it is
+// inside [0, 1] and keeps its level near 0 and 1. Source: E. B. Wilson, Probable
+// inference, the law of succession, and statistical inference, JASA 22 (1927),
+// the roots of equation 3; recommended by Brown, Cai and DasGupta, Interval
+// estimation for a binomial proportion, Statistical Science 16 (2001).
+//
+// It covers the randomness of the n trials, not the spread over repetitions of the
+// whole experiment; for that, see [StudentT].
+//
+// With n = 0 both ends are NaN. It panics if k is not in [0, n] or level is not in
+// (0, 1).
+func Wilson(k, n int, level float64) (lo, hi float64) {
+	if n < 0 || k < 0 || k > n {
+		panic(fmt.Sprintf("stats: Wilson of %d successes of %d", k, n))
+	}
+	if !(level > 0 && level < 1) {
+		panic(fmt.Sprintf("stats: Wilson at level %v", level))
+	}
+	if n == 0 {
+		return math.NaN(), math.NaN()
+	}
+	z := distuv.UnitNormal.Quantile((1 + level) / 2)
+	m := float64(n)
+	p := float64(k) / m
+	centre := p + z*z/(2*m)
+	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	scale := 1 + z*z/m
+	// The exact ends at k = 0 and k = n are 0 and 1; rounding must not exceed them.
+	return max(0, (centre-half)/scale), min(1, (centre+half)/scale)
+}
+
+// Holm adjusts the p values of m comparisons. Whichever hypotheses are true, the
+// probability that any true one has an adjusted value of at most α is at most α:
+// with the values sorted,
+//
+//	adjusted(i) = max over j <= i of min(1, (m-j+1)·p(j))
+//
+// Source: S. Holm, A simple sequentially rejective multiple test procedure,
+// Scandinavian Journal of Statistics 6 (1979). A NaN (nothing to compare) is
+// unchanged and does not count in m. The result has the order of the input.
+func Holm(p []float64) []float64 {
+	out := slices.Clone(p)
+	var order []int
+	for i, v := range p {
+		if IsFinite(v) {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
+	adjusted := 0.0
+	for rank, i := range order {
+		adjusted = max(adjusted, min(1, float64(len(order)-rank)*p[i]))
+		out[i] = adjusted
+	}
+	return out
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/floats/scalar"
+	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
 
 	"grpo/internal/statstest"
@@ -87,5 +88,75 @@ func TestDifferences(t *testing.T) {
 	want := []float64{2, nan, nan, nan}
 	if !slices.EqualFunc(got, want, statstest.Same) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// The sizes are those of R's power.t.test(power = .8, type = "paired").
+func TestPairsForPower(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		effect float64
+		alpha  float64
+		want   int
+	}{
+		{"small", 0.2, .05, 199},
+		{"medium", 0.5, .05, 34},
+		{"large", 0.8, .05, 15},
+		{"one standard deviation", 1, .05, 10},
+		{"two standard deviations", 2, .05, 5},
+		{"at a stricter level", 1, .01, 16},
+		{"too small to count", 0.05, .05, 0},
+		{"none", 0, .05, 0},
+		{"negative", -1, .05, 0},
+		{"not a number", math.NaN(), .05, 0},
+		{"enormous", 1000, .05, 2},
+		{"infinite", math.Inf(1), .05, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := PairsForPower(tt.effect, tt.alpha, 0.8); got != tt.want {
+				t.Errorf("%d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// The computed power is the share of simulated experiments that find the
+// difference.
+func TestPowerAgainstSimulation(t *testing.T) {
+	const simulations = 4000
+	for _, tt := range []struct {
+		n      int
+		effect float64
+	}{{4, 1}, {4, 2}, {8, 1}} {
+		found := 0
+		for i := range simulations {
+			r := statstest.Rand(200+tt.n, i)
+			d := make([]float64, tt.n)
+			for k := range d {
+				d[k] = tt.effect + r.NormFloat64()
+			}
+			if StudentT(d, 0).P <= Alpha {
+				found++
+			}
+		}
+		got, want := pairedPower(tt.n, tt.effect, Alpha), float64(found)/simulations
+		if !scalar.EqualWithinAbs(got, want, 4*math.Sqrt(want*(1-want)/simulations)) {
+			t.Errorf("n = %d, effect %v: power %.4f, simulated %.4f", tt.n, tt.effect, got, want)
+		}
+	}
+}
+
+func TestNoncentralT(t *testing.T) {
+	for _, df := range []int{1, 3, 7, 60, 999} {
+		for _, x := range []float64{-3, -0.5, 0, 1, 12.7} {
+			want := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.CDF(x)
+			if got := noncentralT(x, df, 0); !scalar.EqualWithinAbs(got, want, 1e-9) {
+				t.Errorf("central, %d df at %v: %v, want %v", df, x, got, want)
+			}
+		}
+		// At 0 only the normal part counts: P(Z < -shift).
+		if got, want := noncentralT(0, df, 1.5), distuv.UnitNormal.CDF(-1.5); !scalar.EqualWithinAbs(got, want, 1e-9) {
+			t.Errorf("%d df at 0: %v, want %v", df, got, want)
+		}
 	}
 }

@@ -254,18 +254,6 @@ func TestSwiGLUPlace(t *testing.T) {
 	})
 }
 
-func TestDecoderPanics(t *testing.T) {
-	x := make([]float32, 12)
-	mustPanic(t, "RMSNorm: short y", func() { RMSNorm(3, 4, x, x, 1, x[:11], nil) })
-	mustPanic(t, "RMSNorm: short rstd", func() { RMSNorm(3, 4, x, x, 1, x, x[:2]) })
-	mustPanic(t, "RMSNormBackward: short dw", func() { RMSNormBackward(3, 4, x, x, x, x, x, x[:3]) })
-	mustPanic(t, "RoPE: short x", func() { RoPE(3, 2, 2, x[:11], 4, x, x, 1) })
-	mustPanic(t, "RoPE: short sin", func() { RoPE(3, 1, 4, x, 4, x, x[:5], 1) })
-	mustPanic(t, "SwiGLU: short gu", func() { SwiGLU(2, 4, x, x) })
-	mustPanic(t, "SwiGLUBackward: short da", func() { SwiGLUBackward(2, 3, x, x[:5]) })
-	mustPanic(t, "SoftmaxBackward: lengths", func() { SoftmaxBackward(x, x[:5], 1) })
-}
-
 // decoderCalls are all decoder kernels by name, over a pool or without one, on fixed data.
 // Each returns what it wrote.
 func decoderCalls(rows, n int) map[string]func(p *Pool) []float32 {
@@ -347,18 +335,5 @@ func TestDecoderAllocs(t *testing.T) {
 		SoftmaxBackward(x, y, 1)
 	}); got > 0 {
 		t.Errorf("%v allocations", got)
-	}
-}
-
-func BenchmarkDecoder(b *testing.B) {
-	calls := decoderCalls(512, 1536)
-	for _, name := range []string{"RMSNorm", "RMSNormBackward", "RoPE", "SwiGLU", "SwiGLUBackward"} {
-		b.Run(name+"/512x1536", func(b *testing.B) {
-			var one *Pool
-			for b.Loop() {
-				calls[name](one)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(512*1536), "ns/element")
-		})
 	}
 }

@@ -40,11 +40,13 @@ func (p *product) run(t testing.TB, gemm gemmFunc) *guarded {
 	return &c
 }
 
-type gemmFunc = func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int)
+type gemmFunc = func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool,
+	c []float32, ldc int)
 
 // byPacking is a matmul that packs B first.
 func byPacking(pool *Pool, pack func(transB bool, k, n int, b []float32, ldb int, into *Packed)) gemmFunc {
-	return func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
+	return func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool,
+		c []float32, ldc int) {
 		var p Packed
 		pack(transB, k, n, b, ldb, &p)
 		pool.GemmPacked(transA, m, n, k, a, lda, &p, accumulate, c, ldc)
@@ -164,44 +166,6 @@ func TestGemmReference(t *testing.T) {
 	})
 }
 
-// TestGemmStable: an element of a large matmul equals the matmul of its row and its column alone,
-// for any number of threads.
-func TestGemmStable(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
-	onEachPath(t, func(t *testing.T) {
-		r := rand.New(rand.NewSource(2))
-		for _, mode := range modes {
-			for _, accumulate := range []bool{false, true} {
-				p := newProduct(r, mode.transA, mode.transB, accumulate, 131, 103, 300, 3)
-				full := p.run(t, Gemm)
-				for i := range p.m {
-					a := p.a.x[i*p.a.ld:]
-					if p.transA {
-						a = p.a.x[i:]
-					}
-					row := append([]float32(nil), p.c.x[i*p.c.ld:i*p.c.ld+p.n]...)
-					Gemm(p.transA, p.transB, 1, p.n, p.k, a, p.a.ld, p.b.x, p.b.ld, accumulate, row, p.n)
-					sameBits(t, fmt.Sprintf("%s row %d", mode.name, i), row, full.x[i*full.ld:i*full.ld+p.n])
-				}
-				for j := range p.n {
-					b := p.b.x[j:]
-					if p.transB {
-						b = p.b.x[j*p.b.ld:]
-					}
-					col, want := make([]float32, p.m), make([]float32, p.m)
-					for i := range p.m {
-						col[i], want[i] = p.c.x[i*p.c.ld+j], full.x[i*full.ld+j]
-					}
-					Gemm(p.transA, p.transB, p.m, 1, p.k, p.a.x, p.a.ld, b, p.b.ld, accumulate, col, 1)
-					sameBits(t, fmt.Sprintf("%s column %d", mode.name, j), col, want)
-				}
-			}
-		}
-	})
-}
-
 func TestPoolGemmBits(t *testing.T) {
 	counts := []int{0, 1, 2, 3, 5}
 	shapes := []struct{ m, n, k int }{{24, 384, 128}, {192, 64, 1500}, {50, 1030, 400}, {1, 192, 64}, {300, 100, 64}, {6, 2000, 130}}
@@ -222,11 +186,7 @@ func TestPoolGemmBits(t *testing.T) {
 					want := p.run(t, Gemm).x
 					name := shapeName(mode.name, s.m, s.k, s.n)
 					sameBits(t, name, p.run(t, pool.Gemm).x, want)
-					sameBits(t, name+" packed", p.run(t, func(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, accumulate bool, c []float32, ldc int) {
-						var packed Packed
-						PackB(transB, k, n, b, ldb, &packed)
-						pool.GemmPacked(transA, m, n, k, a, lda, &packed, accumulate, c, ldc)
-					}).x, want)
+					sameBits(t, name+" packed", p.run(t, byPacking(pool, PackB)).x, want)
 				}
 			}
 		})
@@ -305,24 +265,6 @@ func TestGemmNonFinite(t *testing.T) {
 func fillWith(x []float32, v float32) {
 	for i := range x {
 		x[i] = v
-	}
-}
-
-func TestGemmPanics(t *testing.T) {
-	x := make([]float32, 12)
-	for _, c := range []struct {
-		name string
-		f    func()
-	}{
-		{"short a", func() { Gemm(false, false, 4, 1, 4, x, 4, x, 1, false, x, 1) }},
-		{"short b", func() { Gemm(false, true, 1, 4, 4, x, 4, x, 4, false, x, 4) }},
-		{"short c", func() { Gemm(false, false, 4, 4, 1, x, 1, x, 4, false, x, 4) }},
-		{"rows overlap", func() { Gemm(false, false, 2, 2, 2, x, 1, x, 2, false, x, 2) }},
-		{"negative m", func() { Gemm(false, false, -1, 2, 2, x, 2, x, 2, false, x, 2) }},
-		{"packed for another shape", func() { GemmPacked(false, 2, 2, 2, x, 2, new(Packed), false, x, 2) }},
-		{"pack short b", func() { PackB(false, 4, 4, x, 4, new(Packed)) }},
-	} {
-		mustPanic(t, c.name, c.f)
 	}
 }
 

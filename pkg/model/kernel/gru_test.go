@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 	"math/rand"
 	"testing"
@@ -210,15 +209,6 @@ func TestReferenceGRUGradient(t *testing.T) {
 	}
 }
 
-func TestGRUPanics(t *testing.T) {
-	x := make([]float32, 100)
-	mustPanic(t, "short gi", func() { GRUForward(2, 8, x[:47], x, nil, nil, x, x, nil) })
-	mustPanic(t, "short bias", func() { GRUForward(1, 8, x, x, x[:23], nil, x, x, nil) })
-	mustPanic(t, "short save", func() { GRUForward(1, 8, x, x, nil, nil, x, x, x[:31]) })
-	mustPanic(t, "short dgh", func() { GRUBackward(1, 8, x, x, x, x[:23], x) })
-	GRUForward(0, 8, nil, nil, nil, nil, nil, nil, nil)
-}
-
 func FuzzGRU(f *testing.F) {
 	f.Add(uint8(2), uint8(17), int64(1), float32(1))
 	f.Add(uint8(1), uint8(64), int64(2), float32(30))
@@ -237,28 +227,4 @@ func FuzzGRU(f *testing.F) {
 			}
 		}
 	})
-}
-
-func BenchmarkGRU(b *testing.B) {
-	for _, hidden := range []int{64, 128} {
-		const rows = 256
-		c := newCellCase(rand.New(rand.NewSource(1)), rows, hidden, true, 1)
-		c.forward(true)
-		gates := append([]float32(nil), c.save.x...)
-		for name, f := range map[string]func(){
-			"forward": func() { c.forward(true) },
-			"backward": func() { // a copy of the gates included, which it overwrites
-				copy(c.save.x, gates)
-				GRUBackward(rows, hidden, c.dout.x, c.h.x, c.save.x, c.dgh.x, c.dh.x)
-			},
-		} {
-			b.Run(fmt.Sprint(name, "/", rows, "x", hidden), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					f()
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(rows*float64(hidden)), "ns/unit")
-			})
-		}
-	}
 }

@@ -141,6 +141,48 @@ func mustPanic(t *testing.T, name string, f func()) {
 	f()
 }
 
+// Slices that are too short, and sizes that do not fit, panic: assembly checks no bounds.
+func TestPanics(t *testing.T) {
+	x := make([]float32, 12)
+	for name, f := range map[string]func(){
+		"Gemm: short a":          func() { Gemm(false, false, 4, 1, 4, x, 4, x, 1, false, x, 1) },
+		"Gemm: short b":          func() { Gemm(false, true, 1, 4, 4, x, 4, x, 4, false, x, 4) },
+		"Gemm: short c":          func() { Gemm(false, false, 4, 4, 1, x, 1, x, 4, false, x, 4) },
+		"Gemm: rows overlap":     func() { Gemm(false, false, 2, 2, 2, x, 1, x, 2, false, x, 2) },
+		"Gemm: negative m":       func() { Gemm(false, false, -1, 2, 2, x, 2, x, 2, false, x, 2) },
+		"GemmPacked: shape":      func() { GemmPacked(false, 2, 2, 2, x, 2, new(Packed), false, x, 2) },
+		"PackB: short b":         func() { PackB(false, 4, 4, x, 4, new(Packed)) },
+		"GemmGates: gap outside": func() { NewPool(1).GemmGates(3, 2, 2, x, 4, 4, 1, x, 2, x, 2) },
+		"GemmGates: short a":     func() { NewPool(1).GemmGates(3, 2, 2, x[:6], 4, 2, 1, x, 2, x, 2) },
+		"GRUForward: short gi":   func() { GRUForward(2, 2, x[:11], x, nil, nil, x, x, nil) },
+		"GRUForward: short bias": func() { GRUForward(1, 2, x, x, x[:5], nil, x, x, nil) },
+		"GRUForward: short save": func() { GRUForward(1, 2, x, x, nil, nil, x, x, x[:7]) },
+		"GRUBackward: short dgh": func() { GRUBackward(1, 2, x, x, x, x[:5], x) },
+		"gather: large target":   func() { LogSoftmaxGather(1, 5, x, 1, []int{5}, x, x, x) },
+		"gather: few targets":    func() { LogSoftmaxGather(2, 5, x, 1, []int{0}, x, x, x) },
+		"gather: short logits":   func() { LogSoftmaxGather(2, 7, x, 1, []int{0, 0}, x, x, x) },
+		"softmax: target < 0":    func() { LogSoftmaxBackward(1, 5, x, x, x, []int{-1}, x, nil, 1, x) },
+		"softmax: short entropy": func() { LogSoftmaxBackward(2, 5, x, x, x, []int{0, 0}, x, x[:1], 1, x) },
+		"RMSNorm: short y":       func() { RMSNorm(3, 4, x, x, 1, x[:11], nil) },
+		"RMSNorm: short rstd":    func() { RMSNorm(3, 4, x, x, 1, x, x[:2]) },
+		"RMSNormBackward: dw":    func() { RMSNormBackward(3, 4, x, x, x, x, x, x[:3]) },
+		"RoPE: short x":          func() { RoPE(3, 2, 2, x[:11], 4, x, x, 1) },
+		"RoPE: short sin":        func() { RoPE(3, 1, 4, x, 4, x, x[:5], 1) },
+		"SwiGLU: short gu":       func() { SwiGLU(2, 4, x, x) },
+		"SwiGLUBackward: da":     func() { SwiGLUBackward(2, 3, x, x[:5]) },
+		"SoftmaxBackward":        func() { SoftmaxBackward(x, x[:5], 1) },
+		"AddBias: short bias":    func() { AddBias(2, 5, x, 5, x[:4]) },
+		"ColSum: short x":        func() { ColSum(3, 5, x, 5, false, x) },
+		"ScatterAdd: id outside": func() { ScatterAdd([]int{0, 2}, 5, x, 5, 2, x, 5) },
+		"Axpy: lengths":          func() { Axpy(1, x, x[:9]) },
+		"AdamW: lengths":         func() { AdamW(x, x[:9], x, x, 1, 0.9, 0.9, 1, 0, 1, 1) },
+		"AdamW: update 0":        func() { AdamW(x, x, x, x, 1, 0.9, 0.9, 1, 0, 1, 0) },
+	} {
+		mustPanic(t, name, f)
+	}
+	GRUForward(0, 8, nil, nil, nil, nil, nil, nil, nil)
+}
+
 // fma32 is the fused multiply-add of float32 by definition: the product is
 // exact in float64, the sum is rounded to odd there, and a value rounded to odd
 // with two more bits to spare rounds to float32 as the exact sum would.

@@ -109,19 +109,6 @@ func TestPoolAllocs(t *testing.T) {
 	}
 }
 
-func BenchmarkPoolRun(b *testing.B) {
-	for _, threads := range []int{1, 2, 4} {
-		b.Run(fmt.Sprint(threads), func(b *testing.B) {
-			p := NewPool(threads)
-			defer p.Close()
-			f := func(int, int) {}
-			for b.Loop() {
-				p.Run(4, f)
-			}
-		})
-	}
-}
-
 // TestPoolColumns: the split sums have the bits of the plain ones.
 func TestPoolColumns(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
@@ -169,10 +156,6 @@ func TestPoolGemmGates(t *testing.T) {
 			sameBits(t, fmt.Sprintf("%d threads, H %d, n %d, k %d", threads, s.h, s.n, s.k), got, want)
 		}
 	}
-	p := NewPool(1)
-	x := make([]float32, 100)
-	mustPanic(t, "gap outside", func() { p.GemmGates(3, 2, 2, x, 4, 4, 1, x, 2, x, 2) })
-	mustPanic(t, "short a", func() { p.GemmGates(3, 2, 2, x[:6], 4, 2, 1, x, 2, x, 2) })
 }
 
 // Any number of threads gives the bits of one.

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 	"math/rand"
 	"testing"
@@ -132,15 +131,6 @@ func TestLogSoftmaxEdges(t *testing.T) {
 	})
 }
 
-func TestLogSoftmaxPanics(t *testing.T) {
-	x := make([]float32, 10)
-	mustPanic(t, "target too large", func() { LogSoftmaxGather(1, 5, x, 1, []int{5}, x, x, x) })
-	mustPanic(t, "negative target", func() { LogSoftmaxBackward(1, 5, x, x, x, []int{-1}, x, nil, 1, x) })
-	mustPanic(t, "few targets", func() { LogSoftmaxGather(2, 5, x, 1, []int{0}, x, x, x) })
-	mustPanic(t, "short logits", func() { LogSoftmaxGather(2, 6, x, 1, []int{0, 0}, x, x, x) })
-	mustPanic(t, "short dentropy", func() { LogSoftmaxBackward(2, 5, x, x, x, []int{0, 0}, x, x[:1], 1, x) })
-}
-
 func FuzzLogSoftmax(f *testing.F) {
 	f.Add(uint8(1), uint8(100), int64(1), float32(5), float32(1))
 	f.Fuzz(func(t *testing.T, rows, n uint8, seed int64, scale, invTemp float32) {
@@ -149,27 +139,4 @@ func FuzzLogSoftmax(f *testing.F) {
 		}
 		softmaxCase(t, rand.New(rand.NewSource(seed)), int(rows%5), 1+int(n), scale, invTemp, seed%2 == 0)
 	})
-}
-
-func BenchmarkLogSoftmax(b *testing.B) {
-	const rows, n = 256, 100
-	r := rand.New(rand.NewSource(1))
-	x, targets := randSlice(r, rows*n), randTargets(r, rows, n)
-	logp, entropy, probs, d := make([]float32, rows), make([]float32, rows), make([]float32, rows*n), make([]float32, rows*n)
-	for _, c := range []struct {
-		name string
-		f    func()
-	}{
-		{"gather", func() { LogSoftmaxGather(rows, n, x, 1, targets, logp, entropy, probs) }},
-		{"backward", func() { LogSoftmaxBackward(rows, n, probs, logp, entropy, targets, logp, nil, 1, d) }},
-		{"backward with entropy", func() { LogSoftmaxBackward(rows, n, probs, logp, entropy, targets, logp, entropy, 1, d) }},
-	} {
-		b.Run(fmt.Sprintf("%s/%dx%d", c.name, rows, n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				c.f()
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
-		})
-	}
 }

@@ -74,29 +74,6 @@ func TestVec(t *testing.T) {
 	})
 }
 
-// TestExactPaths: these operations have the portable version's bits everywhere.
-func TestExactPaths(t *testing.T) {
-	r := rand.New(rand.NewSource(2))
-	x := randSlice(r, 1003)
-	usePath(t, pathGo)
-	want := SumSquares(x)
-	onEachPath(t, func(t *testing.T) {
-		if got := SumSquares(x); got != want {
-			t.Errorf("SumSquares: %v, want %v", got, want)
-		}
-	})
-}
-
-func TestVecPanics(t *testing.T) {
-	x := make([]float32, 10)
-	mustPanic(t, "short bias", func() { AddBias(2, 5, x, 5, x[:4]) })
-	mustPanic(t, "short x", func() { ColSum(3, 5, x, 5, false, x) })
-	mustPanic(t, "an id outside", func() { ScatterAdd([]int{0, 2}, 5, x, 5, 2, x, 5) })
-	mustPanic(t, "Axpy lengths", func() { Axpy(1, x, x[:9]) })
-	mustPanic(t, "AdamW lengths", func() { AdamW(x, x[:9], x, x, 1, 0.9, 0.9, 1, 0, 1, 1) })
-	mustPanic(t, "AdamW update 0", func() { AdamW(x, x, x, x, 1, 0.9, 0.9, 1, 0, 1, 0) })
-}
-
 func TestAdamW(t *testing.T) {
 	const n = 77
 	run := func(steps int) (w, m, v *guarded, reference []float64) {
@@ -153,31 +130,6 @@ func TestAdamWFirstUpdate(t *testing.T) {
 			near(t, c.name, w, want, 1e-6, 0)
 		}
 	})
-}
-
-func BenchmarkVec(b *testing.B) {
-	r := rand.New(rand.NewSource(1))
-	const rows, n = 4096, 192
-	x, out := randSlice(r, rows*n), randSlice(r, n)
-	w, g, m, v := randSlice(r, 62820), randSlice(r, 62820), make([]float32, 62820), make([]float32, 62820)
-	for _, c := range []struct {
-		name  string
-		bytes int
-		f     func()
-	}{
-		{"ColSum/4096x192", 4 * rows * n, func() { ColSum(rows, n, x, n, false, out) }},
-		{"AddBias/4096x192", 4 * rows * n, func() { AddBias(rows, n, x, n, out) }},
-		{"SumSquares/62820", 4 * len(g), func() { SumSquares(g) }},
-		{"AdamW/62820", 16 * len(w), func() { AdamW(w, g, m, v, 1e-3, 0.9, 0.95, 1e-8, 0, 1, 10) }},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.SetBytes(int64(c.bytes))
-			b.ReportAllocs()
-			for b.Loop() {
-				c.f()
-			}
-		})
-	}
 }
 
 // FuzzVec compares the element-wise kernels with the portable version, bit for bit, over sizes,

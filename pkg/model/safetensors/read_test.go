@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// testdata/python.safetensors was written by `interop.py sample` with version
+// testdata/python.safetensors was written by `interop.py` with version
 // 0.8.0 of Hugging Face's library and PyTorch 1.13.
 func TestReadPythonFile(t *testing.T) {
 	f, err := ReadFile(filepath.Join("testdata", "python.safetensors"))
@@ -42,16 +42,6 @@ func TestReadPythonFile(t *testing.T) {
 		}
 	}
 	checkAccepted(t, f)
-}
-
-func TestGet(t *testing.T) {
-	f := &File{Tensors: []Tensor{{Name: "a"}, {Name: "b", Data: []float32{2}}}}
-	if x, ok := f.Get("b"); !ok || x.Name != "b" || x.Data[0] != 2 {
-		t.Errorf("Get(b) = %v, %v", x, ok)
-	}
-	if x, ok := f.Get("c"); ok {
-		t.Errorf("Get(c) = %v", x)
-	}
 }
 
 // Valid files that are unusual.

@@ -3,7 +3,6 @@ package tinylm_test
 import (
 	"bytes"
 	"maps"
-	"slices"
 	"testing"
 
 	"grpo/internal/tinylmtest"
@@ -136,25 +135,6 @@ func TestRunWithCriticAndReferenceContinuesExactly(t *testing.T) {
 	}
 	if !bytes.Equal(encode(t, rest.checkpoint(nil)), encode(t, whole.checkpoint(nil))) {
 		t.Error("after the cut the run has other bits")
-	}
-}
-
-// Names and shapes are PyTorch's; a critic's head has one row.
-func TestTensorNames(t *testing.T) {
-	w := tinylmtest.Weights(t, tinylm.Spec{Vocab: 6, Hidden: 2, Layers: 1}, 1)
-	want := []string{"embed.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "rnn.bias_ih_l0", "rnn.bias_hh_l0", "head.weight", "head.bias"}
-	critic := tinylmtest.Critic(t, w, nil).State().Params
-	for _, p := range []*model.Params{w.Params, critic} {
-		var got []string
-		for _, x := range p.Tensors() {
-			got = append(got, x.Name)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("names %q, want %q", got, want)
-		}
-	}
-	if head := critic.Tensors()[5]; !slices.Equal(head.Shape, []int{1, 2}) {
-		t.Errorf("the critic's %s has shape %v", head.Name, head.Shape)
 	}
 }
 

@@ -2,7 +2,6 @@ package tinylm_test
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -71,33 +70,6 @@ func TestOldValuesOutliveUpdates(t *testing.T) {
 	}
 }
 
-func TestCriticGradientsDoNotDependOnThreadsOrLayout(t *testing.T) {
-	policy := tinylmtest.Weights(t, tinylmtest.Spec(48, 2), 1)
-	b := tinylmtest.Batch(t, policy, 20, 4, 24)
-	n := tinylmtest.Tokens(b)
-	grads := func(threads, size int) []float32 {
-		pool := tinylmtest.Pool(t, threads)
-		c := tinylmtest.WithHead(t, tinylmtest.Critic(t, policy, pool))
-		for at := 0; at < len(b.Rows); at += size {
-			tinylmtest.Accumulate(t, c, &model.Batch{Prompts: b.Prompts, Rows: b.Rows[at:min(at+size, len(b.Rows))]}, tinylmtest.Regression(n, at))
-		}
-		return c.Grads().Flat
-	}
-	want := grads(1, len(b.Rows))
-	for _, threads := range []int{2, 3, 5} {
-		if !slices.Equal(grads(threads, len(b.Rows)), want) {
-			t.Errorf("gradients differ between 1 and %d threads", threads)
-		}
-	}
-	var worst float64
-	for i, g := range grads(2, 7) {
-		worst = math.Max(worst, math.Abs(float64(g-want[i])))
-	}
-	if worst > 1e-6 {
-		t.Errorf("in micro-batches the gradients differ by %g", worst)
-	}
-}
-
 // A critic learns a function of the state: the number of tokens so far.
 func TestCriticLearns(t *testing.T) {
 	policy := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 1)
@@ -156,32 +128,5 @@ func TestCriticRefuses(t *testing.T) {
 	bare.M, bare.V = nil, nil
 	if err := other.Restore(bare); err == nil || !strings.Contains(err.Error(), "without moments") {
 		t.Errorf("without moments: error %v", err)
-	}
-}
-
-// BenchmarkCritic measures the cost of a value head: the batch of BenchmarkUpdate, old values and
-// then one update.
-func BenchmarkCritic(b *testing.B) {
-	for _, threads := range []int{1, 2} {
-		for _, what := range []string{"values", "update"} {
-			b.Run(fmt.Sprintf("%s/threads=%d", what, threads), func(b *testing.B) {
-				pool := tinylmtest.Pool(b, threads)
-				c := tinylmtest.Critic(b, tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1), pool)
-				batch := fixedBatch(32, 8, 40, 25)
-				step := func() { tinylmtest.Values(b, c, batch) }
-				if what == "update" {
-					step = func() {
-						c.ZeroGrads()
-						tinylmtest.Accumulate(b, c, batch, tinylmtest.Regression(32*8*25, 0))
-						c.Step(1e-6, 1)
-					}
-				}
-				step() // builds the graph
-				b.ReportAllocs()
-				for b.Loop() {
-					step()
-				}
-			})
-		}
 	}
 }

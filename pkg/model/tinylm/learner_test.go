@@ -1,7 +1,6 @@
 package tinylm_test
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -107,41 +106,6 @@ func TestAccumulateRefusesBadBatches(t *testing.T) {
 	}
 }
 
-func TestCheckpointRoundTrip(t *testing.T) {
-	p := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 1)
-	opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.01})
-	b := tinylmtest.Batch(t, p, 3, 2, 9)
-	g := p.Clone()
-	copy(g.Flat, tinylmtest.Gradients(t, p, tinylmtest.Pool(t, 1), b))
-	opt.Step(p.Params, g.Params, 1e-2, 1)
-	data, err := (&model.Checkpoint{Params: p.Params, M: opt.M, V: opt.V, Metadata: map[string]string{"a": "b"}}).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if weightsOf(t, c.Params).Spec != p.Spec || !slices.Equal(c.Params.Flat, p.Flat) || !slices.Equal(c.M.Flat, opt.M.Flat) || !slices.Equal(c.V.Flat, opt.V.Flat) || c.Metadata["a"] != "b" {
-		t.Error("what was read is not what was written")
-	}
-	if c.Params.Hash() != p.Hash() || p.Hash() == g.Hash() {
-		t.Error("hashes: equal weights must agree, others not")
-	}
-	step := 7
-	if testing.Short() {
-		step = 97
-	}
-	for n := 0; n < len(data); n += step {
-		if _, err := tinylm.Read("x", bytes.NewReader(data[:n]), int64(n)); err == nil {
-			t.Fatalf("a file cut to %d of %d bytes is read without an error", n, len(data))
-		}
-		if n > 8000 {
-			step = 997 // after the header
-		}
-	}
-}
-
 func TestSpecs(t *testing.T) {
 	if n := (tinylm.Spec{100, 64, 2}).Parameters(); n != 62820 {
 		t.Errorf("the default TinyLM has %d parameters, want 62820", n)
@@ -184,36 +148,6 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-// BenchmarkUpdate is one update of the default experiment's size: 32 prompts of 40 tokens, 8
-// completions each of 25. With -benchmem it shows Gorgonia's bookkeeping, a constant.
-func BenchmarkUpdate(b *testing.B) {
-	for _, threads := range []int{1, 2} {
-		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
-			p := tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1)
-			pool := tinylmtest.Pool(b, threads)
-			l, err := tinylm.NewLearner(p, 1, pool)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer l.Close()
-			opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0})
-			batch := fixedBatch(32, 8, 40, 25)
-			step := func() {
-				l.ZeroGrads()
-				if _, err := l.Accumulate(batch, tinylmtest.MeanLogProb(32*8*25)); err != nil {
-					b.Fatal(err)
-				}
-				opt.Step(p.Params, l.Grads(), 1e-6, 1)
-			}
-			step() // builds the graph
-			b.ReportAllocs()
-			for b.Loop() {
-				step()
-			}
-		})
-	}
-}
-
 func fixedBatch(prompts, group, promptLen, len int) *model.Batch {
 	b := &model.Batch{}
 	for i := range prompts {
@@ -231,23 +165,4 @@ func fixedBatch(prompts, group, promptLen, len int) *model.Batch {
 		}
 	}
 	return b
-}
-
-// BenchmarkSample is one rollout of the default experiment's size.
-func BenchmarkSample(b *testing.B) {
-	for _, threads := range []int{1, 2} {
-		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
-			p := tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1)
-			pool := tinylmtest.Pool(b, threads)
-			s := tinylm.NewSampler(p, pool)
-			prompts := fixedBatch(32, 1, 40, 1).Prompts
-			opt := model.Sampling{Temperature: 1, TopP: 1, MinTokens: 25, MaxTokens: 25}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := s.Sample(prompts, 8, opt, tinylmtest.Draws(1)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -12,56 +12,6 @@ import (
 	"grpo/pkg/model/tinylm/tokenizer"
 )
 
-// The sampler's log-probabilities are the graph's.
-func TestSamplerAgreesWithGraph(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		spec tinylm.Spec
-		opt  model.Sampling
-	}{
-		{"default size", tinylmtest.Spec(64, 2), tinylmtest.Plain},
-		{"one layer, odd width", tinylmtest.Spec(13, 1), tinylmtest.Plain},
-		{"three layers", tinylmtest.Spec(24, 3), tinylmtest.Plain},
-		{"temperature 0.6", tinylmtest.Spec(64, 2), model.Sampling{Temperature: 0.6, TopP: 1, MaxTokens: 20}},
-		{"top-p, top-k and a minimum", tinylmtest.Spec(64, 2), model.Sampling{Temperature: 1.3, TopP: 0.9, TopK: 30, MinTokens: 5, MaxTokens: 20}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := tinylmtest.Weights(t, c.spec, 1)
-			prompts := tinylmtest.Prompts(9, 12)
-			const group = 5
-			out := tinylmtest.Sample(t, p, 2, prompts, group, c.opt)
-			b := &model.Batch{Prompts: prompts}
-			for i, x := range out {
-				b.Rows = append(b.Rows, model.Row{Prompt: i / group, Tokens: x.Tokens})
-			}
-			pool := tinylmtest.Pool(t, 2)
-			l, err := tinylm.NewLearner(p, c.opt.Temperature, pool)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close()
-			worst, tokens := 0.0, 0
-			if _, err := l.Accumulate(b, func(m *model.TokenMatrix) (float64, error) {
-				for i, x := range out {
-					for k, lp := range x.LogProbs {
-						if !m.Mask[i*m.T+k] {
-							t.Fatalf("token %d of completion %d is not in the graph's mask", k, i)
-						}
-						worst = math.Max(worst, math.Abs(float64(lp)-m.LogProbs[i*m.T+k]))
-						tokens++
-					}
-				}
-				return 0, nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			if tokens < 50 || worst > 1e-5 {
-				t.Errorf("over %d tokens the largest difference is %g, want at most 1e-5", tokens, worst)
-			}
-		})
-	}
-}
-
 // A completion depends only on its prompt and its random numbers, not on other rows or the number
 // of threads.
 func TestSamplesDoNotDependOnBatchOrThreads(t *testing.T) {

@@ -1,7 +1,6 @@
 package tinylm_test
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -171,31 +170,5 @@ func TestScorerAllocatesAConstant(t *testing.T) {
 	// large batch has 640 rows.
 	if large > small+600 || large > 800 {
 		t.Errorf("a small batch makes %v allocations, a large one %v", small, large)
-	}
-}
-
-// BenchmarkScore measures the cost of a reference policy: the batch of BenchmarkUpdate, forward
-// only.
-func BenchmarkScore(b *testing.B) {
-	for _, threads := range []int{1, 2} {
-		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
-			pool := tinylmtest.Pool(b, threads)
-			s, err := tinylm.NewScorer(tinylmtest.Weights(b, tinylmtest.Spec(64, 2), 1), 1, pool)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer s.Close()
-			batch := fixedBatch(32, 8, 40, 25)
-			score := func() {
-				if _, err := s.Score(batch); err != nil {
-					b.Fatal(err)
-				}
-			}
-			score() // builds the graph
-			b.ReportAllocs()
-			for b.Loop() {
-				score()
-			}
-		})
 	}
 }

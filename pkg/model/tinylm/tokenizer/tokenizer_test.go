@@ -1,14 +1,11 @@
 package tokenizer
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"pgregory.net/rapid"
 )
 
 // alphabet is every character that has its own token, in the order of ids.
@@ -102,31 +99,4 @@ func TestAppendEncodeKeepsWhatIsThere(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { AppendEncode(buf, "7+5=12") }); n != 0 {
 		t.Errorf("%v allocations with room in dst", n)
 	}
-}
-
-func TestTextRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringOf(rapid.RuneFrom([]rune(alphabet))).Draw(t, "text")
-		if got := Decode(Encode(text)); got != text {
-			t.Fatalf("Decode(Encode(%q)) = %q", text, got)
-		}
-	})
-}
-
-func TestTokenRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		ids := rapid.SliceOf(rapid.IntRange(Unk, VocabSize-1)).Draw(t, "ids")
-		if got := Encode(Decode(ids)); !slices.Equal(got, ids) {
-			t.Fatalf("Encode(Decode(%v)) = %v", ids, got)
-		}
-	})
-}
-
-func ExampleEncode() {
-	ids := Encode("7+5\n")
-	fmt.Println(ids)
-	fmt.Printf("%q\n", Decode(append(ids, EOS)))
-	// Output:
-	// [28 16 26 4]
-	// "7+5\n"
 }
