@@ -184,8 +184,8 @@ func CheckCritic(t *testing.T, on model.Device, policy *tinylm.Weights, b *model
 	want := newReference(weights).values(b, got)
 	closeTo(t, "value", got.Values, want.Values, got.Mask, want.Mask)
 	Accumulate(t, c, b, objective)
-	Pull(t, c.Grads())
-	checkGradients(t, weights, c.Grads(), func() float64 {
+	Pull(t, c.Gradients)
+	checkGradients(t, weights, c.Gradients, func() float64 {
 		loss, err := objective(newReference(weights).values(b, got))
 		if err != nil {
 			t.Fatal(err)

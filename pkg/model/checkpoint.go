@@ -20,8 +20,7 @@ const (
 	criticSet    = "critic."
 )
 
-// criticUpdates is the metadata key of the number of updates of the
-// critic.
+// criticUpdates is the metadata key of the number of updates of the critic.
 const criticUpdates = criticSet + "updates"
 
 // Checkpoint is the content of a file, for any network.
@@ -44,74 +43,47 @@ type CriticState struct {
 	Updates int
 }
 
-// Restore copies the state to a critic's parameters and optimizer; network names the
-// critic's network in errors.
-func (s *CriticState) Restore(w *Params, optimizer *AdamW, network any) error {
-	if s.M == nil {
-		return errors.New("restore critic: the checkpoint has its weights without moments " +
-			"(a run can't continue from it with the same bits)")
-	}
-	if err := w.Match(s.Params); err != nil {
-		return fmt.Errorf("restore critic: the checkpoint's is of another network than %v: %w", network, err)
-	}
-	optimizer.T = s.Updates
-	to := []*Params{w, optimizer.M, optimizer.V}
-	for i, from := range []*Params{s.Params, s.M, s.V} {
-		if err := to[i].Set(from); err != nil {
-			return fmt.Errorf("restore critic: %w", err)
-		}
-	}
-	return nil
-}
-
 // set is the tensors under one prefix; form is the set whose names and shapes it must match.
 type set struct {
-	prefix string
-	params **Params
-	form   **Params // nil: any form
-	// with is the set that must be in the same file: both or neither.
-	with **Params
+	prefix       string
+	params, form **Params
+	with         **Params // the set that must be in the same file: both or neither; nil: none
 }
 
 // sets lists the sets in the order of the file. A prefix comes before those that start with it.
 func (c *Checkpoint) sets(critic *CriticState) []set {
 	return []set{
-		{prefix: "", params: &c.Params},
-		{prefix: firstMoment, params: &c.M, form: &c.Params, with: &c.V},
-		{prefix: secondMoment, params: &c.V, form: &c.Params, with: &c.M},
-		{prefix: referenceSet, params: &c.Reference, form: &c.Params},
-		{prefix: samplerSet, params: &c.Sampler, form: &c.Params},
-		{prefix: criticSet, params: &critic.Params},
-		{prefix: criticSet + firstMoment, params: &critic.M, form: &critic.Params, with: &critic.V},
-		{prefix: criticSet + secondMoment, params: &critic.V, form: &critic.Params, with: &critic.M},
+		{"", &c.Params, &c.Params, nil},
+		{firstMoment, &c.M, &c.Params, &c.V},
+		{secondMoment, &c.V, &c.Params, &c.M},
+		{referenceSet, &c.Reference, &c.Params, nil},
+		{samplerSet, &c.Sampler, &c.Params, nil},
+		{criticSet, &critic.Params, &critic.Params, nil},
+		{criticSet + firstMoment, &critic.M, &critic.Params, &critic.V},
+		{criticSet + secondMoment, &critic.V, &critic.Params, &critic.M},
 	}
 }
 
 // Encode returns a safetensors file of the policy's parameters under the network's own names and,
 // after them, the optional parts: moments under adamw.m. and adamw.v., the reference model under
-// ref., the policy that samples under sampler., the critic under critic., its moments under critic.adamw.m. and critic.adamw.v., with the
-// number of its updates in the metadata under critic.updates. The same arguments give the same
-// bytes. A set of the wrong form is an error that names it.
-func (c *Checkpoint) Encode() ([]byte, error) {
-	list, metadata, err := c.layout()
-	if err != nil {
-		return nil, err
-	}
-	data, err := safetensors.Encode(list, metadata)
-	if err != nil {
-		return nil, fmt.Errorf("encode checkpoint: %w", err)
-	}
-	return data, nil
-}
+// ref., the policy that samples under sampler., the critic under critic., its moments under
+// critic.adamw.m. and critic.adamw.v., with the number of its updates in the metadata under
+// critic.updates. The same arguments give the same bytes. A set of the wrong form is an error that
+// names it.
+func (c *Checkpoint) Encode() ([]byte, error) { return c.encode(safetensors.Encode) }
 
 // EncodeChecksummed is [Checkpoint.Encode] with a checksum over the whole file in the metadata, so
 // that a reader finds any damage.
 func (c *Checkpoint) EncodeChecksummed() ([]byte, error) {
+	return c.encode(safetensors.EncodeChecksummed)
+}
+
+func (c *Checkpoint) encode(as func([]safetensors.Tensor, map[string]string) ([]byte, error)) ([]byte, error) {
 	list, metadata, err := c.layout()
 	if err != nil {
 		return nil, err
 	}
-	data, err := safetensors.EncodeChecksummed(list, metadata)
+	data, err := as(list, metadata)
 	if err != nil {
 		return nil, fmt.Errorf("encode checkpoint: %w", err)
 	}
@@ -128,11 +100,8 @@ func (c *Checkpoint) layout() ([]safetensors.Tensor, map[string]string, error) {
 		critic = *c.Critic
 	}
 	if critic.M != nil {
-		metadata = maps.Clone(metadata)
-		if metadata == nil {
-			metadata = map[string]string{}
-		}
-		metadata[criticUpdates] = strconv.Itoa(critic.Updates)
+		metadata = map[string]string{criticUpdates: strconv.Itoa(critic.Updates)}
+		maps.Copy(metadata, c.Metadata)
 	}
 	var list []safetensors.Tensor
 	for _, s := range c.sets(&critic) {
@@ -140,10 +109,8 @@ func (c *Checkpoint) layout() ([]safetensors.Tensor, map[string]string, error) {
 		if p == nil {
 			continue
 		}
-		if s.form != nil {
-			if err := (*s.form).Match(p); err != nil {
-				return nil, nil, fmt.Errorf("encode checkpoint: the set %q: %w", s.prefix+"*", err)
-			}
+		if err := (*s.form).Match(p); err != nil {
+			return nil, nil, fmt.Errorf("encode checkpoint: the set %q: %w", s.prefix+"*", err)
 		}
 		if err := p.Pull(); err != nil {
 			return nil, nil, fmt.Errorf("encode checkpoint: %w", err)
@@ -250,9 +217,6 @@ func (c *Checkpoint) load(f *safetensors.Reader) error {
 			if s.with != nil && *s.with != nil {
 				return fmt.Errorf("tensor %q is missing", s.prefix+(*s.with).Tensors()[0].Name)
 			}
-			continue
-		}
-		if s.form == nil {
 			continue
 		}
 		if *s.form == nil {

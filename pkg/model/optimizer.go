@@ -1,6 +1,8 @@
 package model
 
 import (
+	"errors"
+	"fmt"
 	"math"
 
 	"grpo/pkg/model/kernel"
@@ -49,4 +51,50 @@ func (a *AdamW) Step(w, g *Params, lr, maxNorm float64) (norm float64, err error
 	a.T++
 	a.Pool.AdamW(w.Flat, g.Flat, a.M.Flat, a.V.Flat, lr, a.Beta1, a.Beta2, a.Eps, a.WeightDecay, scale, a.T)
 	return norm, nil
+}
+
+// CriticTraining is the part of a [Critic] that is the same for every network: its parameters with
+// their gradients and optimizer.
+type CriticTraining struct {
+	Params, Gradients *Params
+	Optimizer         *AdamW
+	Network           fmt.Stringer // names the network in errors
+}
+
+// NewCriticTraining returns the training of p, with gradients of 0 and no update.
+func NewCriticTraining(p *Params, o AdamWOptions, network fmt.Stringer) CriticTraining {
+	return CriticTraining{p, p.Zeros(), NewAdamW(p, o), network}
+}
+
+// ZeroGrads implements [Critic].
+func (c *CriticTraining) ZeroGrads() { c.Gradients.Zero() }
+
+// Step implements [Critic]: see [AdamW.Step].
+func (c *CriticTraining) Step(lr, maxNorm float64) (norm float64, err error) {
+	return c.Optimizer.Step(c.Params, c.Gradients, lr, maxNorm)
+}
+
+// State implements [Critic]. It shares the critic's memory: encode it before the next Step.
+func (c *CriticTraining) State() *CriticState {
+	return &CriticState{Params: c.Params, M: c.Optimizer.M, V: c.Optimizer.V, Updates: c.Optimizer.T}
+}
+
+// Restore implements [Critic]. The critic then continues with the same bits. The optimizer's
+// coefficients come from the configuration.
+func (c *CriticTraining) Restore(s *CriticState) error {
+	if s.M == nil {
+		return errors.New("restore critic: the checkpoint has its weights without moments " +
+			"(a run can't continue from it with the same bits)")
+	}
+	if err := c.Params.Match(s.Params); err != nil {
+		return fmt.Errorf("restore critic: the checkpoint's is of another network than %v: %w", c.Network, err)
+	}
+	c.Optimizer.T = s.Updates
+	to := []*Params{c.Params, c.Optimizer.M, c.Optimizer.V}
+	for i, from := range []*Params{s.Params, s.M, s.V} {
+		if err := to[i].Set(from); err != nil {
+			return fmt.Errorf("restore critic: %w", err)
+		}
+	}
+	return nil
 }

@@ -1,20 +1,26 @@
 // Package reward has the reward functions that users define in a configuration: a command, a
 // pattern or an expression. It knows no model and no run; reward models are in package train.
 //
+//	reward.go    what a function is; RE2 patterns; hashes of the files that a command names
 //	protocol.go  the lines that a command reads and writes
 //	process.go   one process of a command
 //	command.go   all processes of a command: batches, restarts, errors
-//	pattern.go   RE2 patterns
-//	expr.go      expressions
-//	files.go     hashes of the files that a command names
+//	expr.go      expressions, with their limits in budget.go and budget_guard.go
 package reward
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
+	"regexp"
+	"strings"
 	"time"
+
+	"grpo/internal/regular"
 )
 
 // Completion is what a reward function knows about one completion. The JSON form is that of the
@@ -118,4 +124,57 @@ func checkReward(x float64) error {
 		return fmt.Errorf("the reward is %v: it must be a number from -1e100 to 1e100, or null", x)
 	}
 	return nil
+}
+
+// pattern gives 1 to completions in which it matches anywhere, and 0 to the others.
+type pattern struct{ re *regexp.Regexp }
+
+// CheckPattern returns an error unless text is a pattern.
+func CheckPattern(text string) error {
+	_, err := newPattern(text)
+	return err
+}
+
+func newPattern(text string) (*pattern, error) {
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("not an RE2 pattern: %w", err)
+	}
+	return &pattern{re}, nil
+}
+
+func (p *pattern) Score(b Batch) (Scores, error) {
+	s := Scores{Rewards: make([]float64, len(b.Completions))}
+	for i, c := range b.Completions {
+		if p.re.MatchString(c.Completion) {
+			s.Rewards[i] = 1
+		}
+	}
+	return s, nil
+}
+
+func (p *pattern) Close() {}
+
+// HashFiles returns the SHA-256 of the files among the words of a command, by path as written.
+// Words that name no file, and a program that is found by PATH, are left out.
+func HashFiles(command []string) (map[string]string, error) {
+	out := map[string]string{}
+	for i, word := range command {
+		if i == 0 && !strings.ContainsAny(word, `/\`) {
+			continue
+		}
+		info, err := os.Stat(word)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		sum, err := regular.SHA256(word)
+		if errors.Is(err, fs.ErrPermission) {
+			continue // a program may be executable and not readable
+		}
+		if err != nil {
+			return nil, fmt.Errorf("hash a file of the reward's command: %w", err)
+		}
+		out[word] = sum
+	}
+	return out, nil
 }

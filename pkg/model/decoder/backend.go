@@ -3,7 +3,6 @@ package decoder
 import (
 	"fmt"
 
-	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
 	"grpo/pkg/model"
@@ -40,8 +39,7 @@ func backendOf(on model.Device) Backend {
 // vocabulary. The gradient of the residual stream is one matrix that every operation replaces in
 // turn.
 type Ops interface {
-	// VMOptions are Gorgonia's options for a graph of such values.
-	VMOptions() []G.VMOpt
+	fused.Memory
 	// Weight is x, a part of the network's parameters, as a value. It is not a copy.
 	Weight(x []float32, shape ...int) *tensor.Dense
 	// Embed looks tokens up. Input: the embedding, (V, H). Output: (tokens, H).
@@ -55,10 +53,6 @@ type Ops interface {
 	// Values is the last RMSNorm and a head of one output. Inputs: the residual stream; the norm's
 	// weights (H); the head's, (H); its bias, (1). Output: (1, places).
 	Values(places []int, head, grads ValueHead) fused.Op
-	// Loss connects a loss, which the host computes, with a value of this shape.
-	Loss(shape tensor.Shape) (fused.LossIO, error)
-	// Read returns an output on the host. It is valid until the next Read.
-	Read(v G.Value) ([]float32, error)
 }
 
 // ValueHead holds the weights (hidden) and the bias (1) of a value head, or their gradients. The bias

@@ -31,6 +31,7 @@ func (c *cpu) NewTreeOps(net, grads *Network, t *Tree, checkpointing bool) (Ops,
 
 // cpuOps implements [Ops].
 type cpuOps struct {
+	fused.Host
 	*pass
 	grads         *Network // nil without a backward pass
 	checkpointing bool
@@ -48,13 +49,7 @@ func newCPUOps(p *pass, grads *Network, checkpointing bool) *cpuOps {
 	return o
 }
 
-func (*cpuOps) VMOptions() []G.VMOpt { return nil }
-
 func (*cpuOps) Weight(x []float32, shape ...int) *tensor.Dense { return fused.Dense(x, shape...) }
-
-func (*cpuOps) Loss(shape tensor.Shape) (fused.LossIO, error) { return fused.HostLoss(shape), nil }
-
-func (*cpuOps) Read(v G.Value) ([]float32, error) { return fused.Floats(v), nil }
 
 func (o *cpuOps) Do(f func()) error                { f(); return nil }
 func (o *cpuOps) At(v G.Value) []float32           { return fused.Floats(v) }
@@ -98,4 +93,110 @@ func (o *cpuOps) Block(i int) fused.Op {
 func (o *cpuOps) normBackward(x, rstd, dfinal []float32) {
 	clear(o.dx)
 	o.pool.RMSNormBackward(len(o.tree.Tokens), o.net.Config.Hidden, x, o.net.Norm, rstd, dfinal, o.dx, o.grads.Norm)
+}
+
+// cpuRows is the part of the CPU's [Machine] that is the same for the tokens of a tree and for the
+// last tokens of completions: everything but attention.
+type cpuRows struct {
+	net      *Network
+	pool     *kernel.Pool
+	mem      *arena
+	attn     attention
+	n        int
+	backward bool
+	cos, sin []float32 // (rows, dim/2)
+	rstd     []float32 // (rows), of the last Norm; nil if nobody needs it
+}
+
+func (r *cpuRows) Matrix(width int) []float32 { return r.mem.floats(r.n * width) }
+func (r *cpuRows) Mark() []int                { return r.mem.Mark() }
+func (r *cpuRows) Back(mark []int)            { r.mem.Back(mark) }
+
+func (r *cpuRows) Copy(to, from []float32) {
+	if len(to) > 0 && &to[0] != &from[0] {
+		copy(to, from)
+	}
+}
+
+func (r *cpuRows) Norm(x, w, y []float32) {
+	r.pool.RMSNorm(r.n, len(w), x, w, r.net.Config.NormEps, y, r.rstd)
+}
+
+func (r *cpuRows) NormBackward(x, w, dy, dx, dw []float32) {
+	r.pool.RMSNormBackward(r.n, len(w), x, w, r.rstd, dy, dx, dw)
+}
+
+func (r *cpuRows) Project(m *Projection, x []float32, accumulate bool, y []float32) {
+	m.forward(r.pool, r.n, x, accumulate, y)
+}
+
+func (r *cpuRows) ProjectBackward(m, g *Projection, x, dy, dx []float32) {
+	m.backward(r.pool, r.n, x, dy, dx, *g)
+}
+
+func (r *cpuRows) Gate(gateUp, y []float32) { r.pool.SwiGLU(r.n, r.net.Config.FFN, gateUp, y) }
+
+func (r *cpuRows) GateBackward(gateUp, dy []float32) {
+	r.pool.SwiGLUBackward(r.n, r.net.Config.FFN, gateUp, dy)
+}
+
+// Keep allocates the rows before q/k norms, and their norms.
+func (r *cpuRows) Keep(l *Layer, s *Saved[[]float32]) {
+	if r.backward && l.QNorm != nil {
+		s.Raw, s.Stats = r.Matrix(r.attn.width()), r.Matrix(r.attn.heads+r.attn.kvHeads)
+	}
+}
+
+func (r *cpuRows) FinishQKV(l *Layer, s *Saved[[]float32]) {
+	a, width := r.attn, r.attn.width()
+	if l.QKVBias != nil {
+		kernel.AddBias(r.n, width, s.QKV, width, l.QKVBias)
+	}
+	if l.QNorm != nil {
+		copy(s.Raw, s.QKV)
+		for i := range r.n {
+			for _, h := range r.normed(l, s, i) {
+				x := s.QKV[i*width+h.at:][:h.heads*a.dim]
+				kernel.RMSNorm(h.heads, a.dim, x, h.w, r.net.Config.NormEps, x, h.rstd)
+			}
+		}
+	}
+	r.pool.RoPE(r.n, a.heads+a.kvHeads, a.dim, s.QKV, width, r.cos, r.sin, 1) // keys follow the queries
+}
+
+func (r *cpuRows) FinishQKVBackward(l, g *Layer, s *Saved[[]float32], dqkv []float32) {
+	a, width := r.attn, r.attn.width()
+	r.pool.RoPE(r.n, a.heads+a.kvHeads, a.dim, dqkv, width, r.cos, r.sin, -1)
+	if l.QNorm != nil {
+		dx := r.mem.floats(a.q())
+		for i := range r.n {
+			dw := [2][]float32{g.QNorm, g.KNorm}
+			for k, h := range r.normed(l, s, i) {
+				x, d, dx := s.Raw[i*width+h.at:], dqkv[i*width+h.at:], dx[:h.heads*a.dim]
+				clear(dx)
+				kernel.RMSNormBackward(h.heads, a.dim, x[:len(dx)], h.w, h.rstd, d[:len(dx)], dx, dw[k])
+				copy(d, dx)
+			}
+		}
+	}
+	if g.QKVBias != nil {
+		r.pool.ColSum(r.n, width, dqkv, width, true, g.QKVBias)
+	}
+}
+
+// headNorm is the norm of a row's queries or keys.
+type headNorm struct {
+	at, heads int
+	w, rstd   []float32 // rstd is nil if it is not kept
+}
+
+// normed are the norms of row i: the queries', then the keys'.
+func (r *cpuRows) normed(l *Layer, s *Saved[[]float32], i int) [2]headNorm {
+	a := r.attn
+	q, k := headNorm{0, a.heads, l.QNorm, nil}, headNorm{a.q(), a.kvHeads, l.KNorm, nil}
+	if s.Stats != nil {
+		rstd := s.Stats[i*(a.heads+a.kvHeads):]
+		q.rstd, k.rstd = rstd[:a.heads], rstd[a.heads:a.heads+a.kvHeads]
+	}
+	return [2]headNorm{q, k}
 }

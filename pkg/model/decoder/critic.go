@@ -6,6 +6,8 @@ import (
 	G "gorgonia.org/gorgonia"
 
 	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
+	"grpo/pkg/model/kernel"
 )
 
 // critic implements [model.Critic]: the policy's network, and a head of one output whose
@@ -15,9 +17,7 @@ type critic struct {
 	on            Backend
 	checkpointing bool
 	net, grads    *Network // views of the parameters that follow
-	params        *model.Params
-	gradients     *model.Params
-	optimizer     *model.AdamW
+	model.CriticTraining
 }
 
 // headWeight and headBias are the names of the critic's own parameters.
@@ -34,24 +34,22 @@ func newCritic(policy *Network, on Backend, o model.AdamWOptions, checkpointing 
 
 // trainCritic returns a critic that trains params: those of net, then those of the head.
 func trainCritic(net *Network, params *model.Params, on Backend, o model.AdamWOptions, checkpointing bool) *critic {
-	c := &critic{on: on, checkpointing: checkpointing, net: net, params: params, gradients: params.Zeros(),
-		optimizer: model.NewAdamW(params, o)}
+	c := &critic{on: on, checkpointing: checkpointing, net: net,
+		CriticTraining: model.NewCriticTraining(params, o, net.size())}
 	if host, ok := on.(*cpu); ok {
-		c.optimizer.Pool = host.pool
+		c.Optimizer.Pool = host.pool
 	}
-	c.grads = net.gradients(c.gradients)
+	c.grads = net.gradients(c.Gradients)
 	return c
 }
 
 // head is the value head in parameters, or in gradients.
 func (c *critic) head(p *model.Params) ValueHead {
-	h := c.net.Config.Hidden
-	switch n := len(p.Flat); {
-	case c.net.Config.Score:
+	h, n := c.net.Config.Hidden, len(p.Flat)
+	if c.net.Config.Score {
 		return ValueHead{p.Flat[n-h:], make([]float32, 1)}
-	default:
-		return ValueHead{p.Flat[n-1-h : n-1], p.Flat[n-1:]}
 	}
+	return ValueHead{p.Flat[n-1-h : n-1], p.Flat[n-1:]}
 }
 
 // values adds the network and valueHead to a graph over a batch.
@@ -66,9 +64,9 @@ func (c *critic) values(batch *model.Batch, grads *Network) (*packed, *graph, *G
 	}
 	var d ValueHead
 	if grads != nil {
-		d = c.head(c.gradients)
+		d = c.head(c.Gradients)
 	}
-	return b, g, g.values(b.places, c.head(c.params), d), nil
+	return b, g, g.values(b.places, c.head(c.Params), d), nil
 }
 
 // Values implements [model.Critic].
@@ -93,7 +91,7 @@ func (c *critic) Accumulate(batch *model.Batch, objective model.ValueObjective) 
 	if err != nil {
 		return 0, err
 	}
-	out := g.loss("valueLoss", v, func(x, d []float32) (float64, error) {
+	out := g.Loss("valueLoss", v, g.ops, func(x, d []float32) (float64, error) {
 		m := b.values(x)
 		m.DValues = make([]float64, b.b*b.t)
 		if loss, err = objective(m); err != nil {
@@ -108,20 +106,44 @@ func (c *critic) Accumulate(batch *model.Batch, objective model.ValueObjective) 
 	return loss, nil
 }
 
-func (c *critic) ZeroGrads()   { c.gradients.Zero() }
+// Close implements [model.Critic].
 func (c *critic) Close() error { return nil }
 
-// Step implements [model.Critic].
-func (c *critic) Step(lr, maxNorm float64) (norm float64, err error) {
-	return c.optimizer.Step(c.params, c.gradients, lr, maxNorm)
+// NewRewardModel returns a reward model with a copy of the policy's network and a head of zeros, as
+// a critic whose head has no bias: the value of the state after the last token is the reward. Its
+// parameters are those of [hf.Folder.Reward]'s network. The policy must not have adapters.
+func (p *Policy) NewRewardModel(o model.AdamWOptions, checkpointing bool) model.Critic {
+	c := *p.net.Config
+	c.Score, c.Tied = true, true
+	net := NewNetwork(&c)
+	at := map[string][]float32{}
+	for _, t := range p.net.Params.Tensors() {
+		at[t.Name] = t.Data
+	}
+	for _, t := range net.Params.Tensors() {
+		copy(t.Data, at[t.Name]) // but for the head's, which the policy does not have
+	}
+	if p.net.BF16 {
+		net.useBF16()
+	}
+	return trainCritic(net, net.Params, p.on, o, checkpointing)
 }
 
-// State implements [model.Critic].
-func (c *critic) State() *model.CriticState {
-	return &model.CriticState{Params: c.params, M: c.optimizer.M, V: c.optimizer.V, Updates: c.optimizer.T}
-}
-
-// Restore implements [model.Critic].
-func (c *critic) Restore(s *model.CriticState) error {
-	return s.Restore(c.params, c.optimizer, c.net.size())
+// OpenRewardModel reads a reward model, whose weights do not change: a Hugging Face folder of a
+// network for sequence classification with one label.
+func OpenRewardModel(path string, on *kernel.Pool) (model.Critic, error) {
+	c, err := hf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if !c.Config.Score {
+		return nil, fmt.Errorf("open reward model %s: it is a language model, which has no %s (train a reward model with "+
+			"\"grpo reward-model\")", path, hf.ScoreWeight)
+	}
+	net, err := Load(c)
+	if err != nil {
+		return nil, err
+	}
+	return &critic{on: newCPU(on), net: net, CriticTraining: model.CriticTraining{Params: net.Params}}, nil
 }

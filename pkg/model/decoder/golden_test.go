@@ -76,7 +76,7 @@ func gradients(t testing.TB, g *graph, places, targets []int, temperature float6
 	loss func(logp, entropy []float32) (dlogp, dentropy []float32)) (logp, entropy []float32) {
 	t.Helper()
 	x, n := g.logProbs(places, targets, temperature), len(places)
-	out := g.loss("policyLoss", x, func(x, d []float32) (float64, error) {
+	out := g.Loss("policyLoss", x, g.ops, func(x, d []float32) (float64, error) {
 		logp, entropy = slices.Clone(x[:n]), slices.Clone(x[n:])
 		dlogp, dentropy := loss(logp, entropy)
 		copy(d, dlogp)

@@ -81,15 +81,6 @@ func (g *graph) values(places []int, head, grads ValueHead) *G.Node {
 		g.weight("norm", g.net.Norm, h), g.trainable("value", head.W, h), g.trainable("bias", head.Bias, 1))
 }
 
-// loss ends the graph in a scalar: see [fused.Builder.Loss].
-func (g *graph) loss(name string, x *G.Node, evaluate func(x, d []float32) (float64, error)) *G.Node {
-	if g.Err != nil {
-		return nil
-	}
-	io, err := g.ops.Loss(x.Shape())
-	return g.Loss(name, x, io, err, evaluate)
-}
-
 // run runs the graph up to out, and backward from there if it has gradients.
 func (g *graph) run(out *G.Node) error {
 	var wrt G.Nodes

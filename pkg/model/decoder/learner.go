@@ -30,7 +30,7 @@ func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (los
 		return 0, fmt.Errorf("learn: %w", err)
 	}
 	x := g.logProbs(b.places, b.targets, l.temperature)
-	out := g.loss("policyLoss", x, func(x, d []float32) (float64, error) {
+	out := g.Loss("policyLoss", x, g.ops, func(x, d []float32) (float64, error) {
 		m := b.matrix(x)
 		m.DLogProbs, m.DEntropy = make([]float64, len(m.Mask)), make([]float64, len(m.Mask))
 		if loss, err = objective(m); err != nil {

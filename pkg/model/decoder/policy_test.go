@@ -184,7 +184,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 		}
 		cr := value.(*critic)
 		for i := range net.Config.Hidden {
-			cr.head(cr.params).W[i] = float32(i%5) - 2
+			cr.head(cr.Params).W[i] = float32(i%5) - 2
 		}
 		sum := func(m *model.ValueMatrix) (float64, error) {
 			loss := 0.0
@@ -201,16 +201,16 @@ func TestGoldenMicroBatches(t *testing.T) {
 		if _, err := cr.Accumulate(batch, sum); err != nil {
 			t.Fatal(err)
 		}
-		again := newCritic(net, p.on, cr.optimizer.AdamWOptions, true)
-		copy(again.params.Flat, cr.params.Flat)
-		if _, err := again.Accumulate(batch, sum); err != nil || !slices.Equal(again.gradients.Flat, cr.gradients.Flat) {
+		again := newCritic(net, p.on, cr.Optimizer.AdamWOptions, true)
+		copy(again.Params.Flat, cr.Params.Flat)
+		if _, err := again.Accumulate(batch, sum); err != nil || !slices.Equal(again.Gradients.Flat, cr.Gradients.Flat) {
 			t.Errorf("checkpointing changes the critic's gradient (%v)", err)
 		}
-		for _, x := range cr.params.Tensors() {
+		for _, x := range cr.Params.Tensors() {
 			at := len(x.Data) / 2
 			grad := 0.0
-			for k, g := range cr.gradients.Tensors() {
-				if cr.params.Tensors()[k].Name == x.Name {
+			for k, g := range cr.Gradients.Tensors() {
+				if cr.Params.Tensors()[k].Name == x.Name {
 					grad = float64(g.Data[at])
 				}
 			}

@@ -1,6 +1,10 @@
 package decoder
 
-import "grpo/pkg/model/kernel"
+import (
+	"sync"
+
+	"grpo/pkg/model/kernel"
+)
 
 // Projection is a weight matrix of a network, with LoRA adapters if it has any.
 type Projection struct {
@@ -59,3 +63,84 @@ func (m Projection) packInto(w []float32, to *kernel.Packed) {
 	}
 	pack(true, m.In, m.Out, w, m.In, to)
 }
+
+// Adapters are the LoRA adapters of a projection: to rows of its output, such as the
+// queries of the queries, keys and values, each adds scale·B·A·x (Hu et al., 2021,
+// "LoRA: low-rank adaptation of large language models").
+type Adapters struct {
+	Rank    int
+	Scale   float32
+	A       []float32 // (targets · rank, in), the A of each target below that of the one before
+	Targets []Adapter
+}
+
+// Adapter is the B of a target, whose outputs are from..from+out of the projection's.
+type Adapter struct {
+	From, Out int
+	B         []float32 // (out, rank)
+}
+
+// Ranks is the number of rows of A.
+func (l Adapters) Ranks() int { return len(l.Targets) * l.Rank }
+
+// low is scale·x·Aᵀ, (rows, ranks). [Adapters.forward] and [Adapters.backward] both
+// compute it: it costs less than the memory to keep it.
+func (l Adapters) low(p *kernel.Pool, rows int, x []float32, in int) *borrowed {
+	h := borrow(rows * l.Ranks())
+	p.Gemm(false, true, rows, l.Ranks(), in, x, in, l.A, in, false, h.x, l.Ranks())
+	scale(l.Scale, h.x)
+	return h
+}
+
+// forward adds to y, (rows, out), from x, (rows, in).
+func (l Adapters) forward(p *kernel.Pool, rows int, x, y []float32, in, out int) {
+	if len(l.Targets) == 0 {
+		return
+	}
+	h := l.low(p, rows, x, in)
+	defer h.giveBack()
+	for i, t := range l.Targets {
+		p.Gemm(false, true, rows, t.Out, l.Rank, h.x[i*l.Rank:], l.Ranks(), t.B, l.Rank, true, y[t.From:], out)
+	}
+}
+
+// backward adds the gradients of the adapters to g and that of x to dx, from dy.
+func (l Adapters) backward(p *kernel.Pool, rows int, x, dy, dx []float32, in, out int, g Adapters) {
+	if len(l.Targets) == 0 {
+		return
+	}
+	n, r := l.Ranks(), l.Rank
+	h, dh := l.low(p, rows, x, in), borrow(rows*n)
+	defer h.giveBack()
+	defer dh.giveBack()
+	for i, t := range l.Targets {
+		p.Gemm(true, false, t.Out, r, rows, dy[t.From:], out, h.x[i*r:], n, true, g.Targets[i].B, r)
+		p.Gemm(false, false, rows, r, t.Out, dy[t.From:], out, t.B, r, false, dh.x[i*r:], n)
+	}
+	scale(l.Scale, dh.x)
+	p.Gemm(true, false, n, in, rows, dh.x, n, x, in, true, g.A, in)
+	p.Gemm(false, false, rows, in, n, dh.x, n, l.A, in, true, dx, in)
+}
+
+func scale(s float32, x []float32) {
+	for i := range x {
+		x[i] *= s
+	}
+}
+
+// borrowed is memory for the time of a call.
+type borrowed struct{ x []float32 }
+
+var lent = sync.Pool{New: func() any { return new(borrowed) }}
+
+// borrow returns n numbers of any value.
+func borrow(n int) *borrowed {
+	b := lent.Get().(*borrowed)
+	if cap(b.x) < n {
+		b.x = make([]float32, n)
+	}
+	b.x = b.x[:n]
+	return b
+}
+
+func (b *borrowed) giveBack() { lent.Put(b) }

@@ -88,7 +88,7 @@ func TestGoldenRewardModel(t *testing.T) {
 		}
 		within("the loss", loss, c.Loss, 1e-4*max(1, c.Loss))
 		var sum float64
-		for _, g := range critic.gradients.Tensors() {
+		for _, g := range critic.Gradients.Tensors() {
 			want, ok := c.Grads[g.Name]
 			if !ok {
 				t.Errorf("there is no gradient of %s", g.Name)

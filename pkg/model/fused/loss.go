@@ -17,15 +17,26 @@ type LossIO interface {
 	Grad() (G.Value, error)
 }
 
+// Memory is where the values of a graph are: the host's or a device's.
+type Memory interface {
+	// VMOptions are Gorgonia's options for a graph of such values.
+	VMOptions() []G.VMOpt
+	// Loss connects a loss, which the host computes, with a value of this shape.
+	Loss(shape tensor.Shape) (LossIO, error)
+	// Read returns an output on the host. It is valid until the next Read.
+	Read(v G.Value) ([]float32, error)
+}
+
 // Loss ends a network in a scalar. evaluate reads the values of x, returns the cost and writes its
 // gradient with respect to x into d, which is kept for the backward pass. Entries of x that no
-// token uses are left as they are in d; no operation reads them. err is that of making c.
-func (b *Builder) Loss(name string, x *G.Node, c LossIO, err error,
-	evaluate func(x, d []float32) (float64, error)) *G.Node {
-	if err != nil && b.Err == nil {
-		b.Err = err
-	}
+// token uses are left as they are in d; no operation reads them.
+func (b *Builder) Loss(name string, x *G.Node, mem Memory, evaluate func(x, d []float32) (float64, error)) *G.Node {
 	if b.Err != nil {
+		return nil
+	}
+	c, err := mem.Loss(x.Shape())
+	if err != nil {
+		b.Err = err
 		return nil
 	}
 	value := G.NewF32(0)
@@ -67,8 +78,12 @@ func rescale(x []float32, scale float32) {
 	}
 }
 
-// HostLoss is the [LossIO] of the CPU: host and device share the memory.
-func HostLoss(shape tensor.Shape) LossIO { return hostLoss{NewBuffer(shape...)} }
+// Host is the [Memory] of the CPU, where every value is on the host.
+type Host struct{}
+
+func (Host) VMOptions() []G.VMOpt                    { return nil }
+func (Host) Loss(shape tensor.Shape) (LossIO, error) { return hostLoss{NewBuffer(shape...)}, nil }
+func (Host) Read(v G.Value) ([]float32, error)       { return Floats(v), nil }
 
 type hostLoss struct{ d *Buffer }
 

@@ -30,7 +30,7 @@ func backendOf(on model.Device) Backend {
 	case nil:
 		return cpu{}
 	case *kernel.Pool:
-		return cpu{d}
+		return cpu{pool: d}
 	case Backend:
 		return d
 	}
@@ -46,8 +46,7 @@ func backendOf(on model.Device) Backend {
 //
 // H is the hidden size, V the vocabulary.
 type Ops interface {
-	// VMOptions are Gorgonia's options for a graph of such values.
-	VMOptions() []G.VMOpt
+	fused.Memory
 	// Weight is the i-th of w.Tensors, not a copy.
 	Weight(w *Weights, i int) *tensor.Dense
 	// Load sets the batch of the next run.
@@ -55,37 +54,26 @@ type Ops interface {
 
 	// Table is embedding·W_ihᵀ. Inputs: embedding (rows, in), W_ih (out, in).
 	// Output: (rows, out), that is (V, 3H).
-	Table(rows, in, out int) (Op, error)
+	Table(rows, in, out int) (fused.Op, error)
 	// GRU is a layer over a segment. Inputs: the source; ids with a table, else
 	// W_ih (3H, H); W_hh (3H, H); b_ih (3H); b_hh (3H); Active; with HasInit the
 	// initial states (Sequences, H). Output: states, (Sequences + Inputs, H).
-	GRU(s GRUSize) (Op, error)
+	GRU(s GRUSize) (fused.Op, error)
 	// LastState gathers rows. Inputs: states of the prompts (states, width), Start,
 	// Active of the prompts, Active of the completions. Output: (rows, width).
-	LastState(states, width, rows int) (Op, error)
+	LastState(states, width, rows int) (fused.Op, error)
 	// Head is the policy's; inv is 1/temperature. Inputs: states (states, H), W
 	// (V, H), b (V), Targets, Active. Output: (2, states), row 0 log-probabilities
 	// of the targets and row 1 entropies in nats, both packed.
-	Head(states, hidden, vocab int, inv float32) (Op, error)
+	Head(states, hidden, vocab int, inv float32) (fused.Op, error)
 	// ValueHead is the critic's. Inputs: states (states, H), w (1, H), b (1),
 	// Active. Output: values, (1, states), packed.
-	ValueHead(states, hidden int) (Op, error)
-	// Loss connects a loss, which the host computes, with a value of this shape.
-	Loss(shape tensor.Shape) (LossIO, error)
-
-	// Read returns an output, (1 or 2, states), on the host. It is valid until the next Read.
-	Read(v G.Value) ([]float32, error)
+	ValueHead(states, hidden int) (fused.Op, error)
 	// AccumulateGrads adds gradients, in the order of sum.Tensors, to sum.
 	AccumulateGrads(grads []G.Value, sum *model.Params) error
 	// Close frees the memory of the operations.
 	Close()
 }
-
-// Op is the arithmetic of one operation of a graph, forward and backward.
-type Op = fused.Op
-
-// LossIO moves the input of a loss and its gradient between a device and the host.
-type LossIO = fused.LossIO
 
 // Decoder is a device's part of a [Sampler].
 type Decoder interface {

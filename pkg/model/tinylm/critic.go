@@ -12,10 +12,7 @@ import (
 // Critic implements [model.Critic]: the policy's network below the head, a head of one output, and
 // its own optimizer.
 type Critic struct {
-	optimizer *model.AdamW
-	weights   *Weights
-	grads     *model.Params
-
+	model.CriticTraining
 	forward   pass // Values
 	backward  pass // Accumulate; separate, since its batches are smaller and keep much more
 	objective model.ValueObjective
@@ -35,8 +32,8 @@ func NewCritic(policy *Weights, o model.AdamWOptions, on model.Device) (*Critic,
 		return nil, fmt.Errorf("new critic: %w", err)
 	}
 	copy(w.Flat[:w.backboneParameters()], policy.Flat)
-	c := &Critic{optimizer: model.NewAdamW(w.Params, o), weights: w, grads: w.Zeros()}
-	if err := place(on, w.Params, c.grads); err != nil {
+	c := &Critic{CriticTraining: model.NewCriticTraining(w.Params, o, w.Spec)}
+	if err := place(on, w.Params, c.Gradients); err != nil {
 		return nil, fmt.Errorf("new critic: %w", err)
 	}
 	values := func(b *builder, t backbone) *G.Node { return b.valueHead(t.top, t.weight, t.bias, t.active) }
@@ -45,7 +42,7 @@ func NewCritic(policy *Weights, o model.AdamWOptions, on model.Device) (*Critic,
 	}}
 	c.backward = pass{vocab: w.Vocab, build: func(k Capacity) (*graph, error) {
 		return newGraph(on, w, k, true, func(b *builder, t backbone) *G.Node {
-			return b.loss("valueLoss", values(b, t), c.evaluate)
+			return b.Loss("valueLoss", values(b, t), b.ops, c.evaluate)
 		})
 	}}
 	return c, nil
@@ -72,7 +69,7 @@ func (c *Critic) Accumulate(batch *model.Batch, objective model.ValueObjective) 
 	if err := c.backward.run(batch); err != nil {
 		return 0, fmt.Errorf("critic: %w", err)
 	}
-	return c.loss, c.backward.graph.addGrads(c.grads)
+	return c.loss, c.backward.graph.addGrads(c.Gradients)
 }
 
 // evaluate is the loss node's arithmetic: v and d are (1, states), packed.
@@ -89,31 +86,8 @@ func (c *Critic) evaluate(v, d []float32) (float64, error) {
 	return loss, nil
 }
 
-// Grads are the accumulated gradients.
-func (c *Critic) Grads() *model.Params { return c.grads }
-
-// ZeroGrads implements [model.Critic].
-func (c *Critic) ZeroGrads() { c.grads.Zero() }
-
-// Step implements [model.Critic]: see [model.AdamW.Step].
-func (c *Critic) Step(lr, maxNorm float64) (norm float64, err error) {
-	return c.optimizer.Step(c.weights.Params, c.grads, lr, maxNorm)
-}
-
 // Close frees the graphs and the gradients.
 func (c *Critic) Close() error {
-	c.grads.Release()
+	c.Gradients.Release()
 	return errors.Join(c.forward.close(), c.backward.close())
-}
-
-// State implements [model.Critic]. It shares the critic's memory: encode it
-// before the next Step.
-func (c *Critic) State() *model.CriticState {
-	return &model.CriticState{Params: c.weights.Params, M: c.optimizer.M, V: c.optimizer.V, Updates: c.optimizer.T}
-}
-
-// Restore implements [model.Critic]. The critic then continues with the same bits. The optimizer's
-// coefficients come from the configuration.
-func (c *Critic) Restore(s *model.CriticState) error {
-	return s.Restore(c.weights.Params, c.optimizer, c.weights.Spec)
 }

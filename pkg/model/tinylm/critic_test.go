@@ -116,7 +116,7 @@ func TestCriticRefuses(t *testing.T) {
 	if _, err := c.Accumulate(good, func(*model.ValueMatrix) (float64, error) { return 0, reason }); err == nil || !strings.Contains(err.Error(), reason.Error()) {
 		t.Errorf("error %v, want the objective's", err)
 	}
-	if i := slices.IndexFunc(c.Grads().Flat, func(v float32) bool { return v != 0 }); i >= 0 {
+	if i := slices.IndexFunc(c.Gradients.Flat, func(v float32) bool { return v != 0 }); i >= 0 {
 		t.Error("a failed pass left a gradient")
 	}
 	tinylmtest.Accumulate(t, c, good, tinylmtest.Regression(1, 0))

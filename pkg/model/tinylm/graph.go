@@ -212,12 +212,3 @@ func (b *builder) logProbs(t backbone, temperature float64) *G.Node {
 	targets := b.index("completion.targets", t.c.Rows+t.c.RowInputs, &t.in.target)
 	return b.head(t.top, t.weight, t.bias, targets, t.active, temperature)
 }
-
-// loss ends a network in a scalar: see [fused.Builder.Loss].
-func (b *builder) loss(name string, x *G.Node, evaluate func(x, d []float32) (float64, error)) *G.Node {
-	if b.Err != nil {
-		return nil
-	}
-	c, err := b.ops.Loss(x.Shape())
-	return b.Loss(name, x, c, err, evaluate)
-}

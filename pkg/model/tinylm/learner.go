@@ -51,7 +51,7 @@ func NewLearner(p *Weights, temperature float64, on model.Device) (*Learner, err
 	}
 	l.pass = pass{vocab: p.Vocab, build: func(c Capacity) (*graph, error) {
 		return newGraph(on, p, c, true, func(b *builder, t backbone) *G.Node {
-			return b.loss("policyLoss", b.logProbs(t, temperature), l.evaluate)
+			return b.Loss("policyLoss", b.logProbs(t, temperature), b.ops, l.evaluate)
 		})
 	}}
 	return l, nil

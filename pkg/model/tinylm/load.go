@@ -159,5 +159,5 @@ func OpenRewardModel(path string, on model.Device) (*Critic, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, c.weights.Set(p)
+	return c, c.Params.Set(p)
 }

@@ -68,7 +68,7 @@ type gru struct {
 	bih, bhh []float32
 }
 
-func (c cpu) GRU(s GRUSize) (Op, error) {
+func (c cpu) GRU(s GRUSize) (fused.Op, error) {
 	g := &gru{
 		GRUSize: s, pool: c.pool,
 		out:     fused.NewBuffer(s.Sequences+s.Inputs, s.Hidden),

@@ -48,7 +48,7 @@ func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64)
 		fused.Index(active))
 }
 
-func (c cpu) Head(capRows, hidden, vocab int, inv float32) (Op, error) {
+func (c cpu) Head(capRows, hidden, vocab int, inv float32) (fused.Op, error) {
 	e := &head{pool: c.pool, vocab: vocab, hidden: hidden, inv: inv, cap: capRows, out: fused.NewBuffer(2, capRows)}
 	e.forwardFn, e.backwardFn = e.forwardChunk, e.backwardChunk
 	return e, nil

@@ -178,7 +178,7 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 				}
 			}
 			// The cost sends seed back as the gradient of y.
-			cost := b.loss("probe", y, func(_, d []float32) (float64, error) { copy(d, seed); return 0, nil })
+			cost := b.Loss("probe", y, b.ops, func(_, d []float32) (float64, error) { copy(d, seed); return 0, nil })
 			g, err := b.Compile(cost, nodes)
 			if err != nil {
 				t.Fatal(err)
@@ -226,7 +226,7 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 
 // graph builds the op alone.
 func (c *opCase) graph(t *testing.T, pool *kernel.Pool) (b *builder, in []*G.Node, out *G.Node) {
-	b = &builder{fused.NewBuilder(), cpu{pool}}
+	b = &builder{fused.NewBuilder(), cpu{pool: pool}}
 	for i, x := range c.floats {
 		in = append(in, b.Input(fmt.Sprint("x", i), tensor.New(tensor.WithShape(c.shapes[i]...), tensor.WithBacking(to32(x)))))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"grpo/pkg/model/cuda"
 	"grpo/pkg/model/cuda/kernels"
+	"grpo/pkg/model/fused"
 	"grpo/pkg/model/tinylm"
 )
 
@@ -121,7 +122,7 @@ func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, ga
 	return nil
 }
 
-func (n *ops) GRU(s tinylm.GRUSize) (tinylm.Op, error) {
+func (n *ops) GRU(s tinylm.GRUSize) (fused.Op, error) {
 	out, err := n.tensor(s.Sequences+s.Inputs, s.Hidden)
 	if err != nil {
 		return nil, err

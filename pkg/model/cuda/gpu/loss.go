@@ -9,10 +9,10 @@ import (
 	"gorgonia.org/tensor"
 
 	"grpo/pkg/model/cuda"
-	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/fused"
 )
 
-// lossIO implements [tinylm.LossIO]. It copies only the part that tokens use: the first ops.used()
+// lossIO implements [fused.LossIO]. It copies only the part that tokens use: the first ops.used()
 // elements of each row.
 type lossIO struct {
 	ops         *ops
@@ -34,7 +34,7 @@ func pinned[T any](n *ops, count int) (s []T, err error) {
 	return s, err
 }
 
-func (n *ops) Loss(shape tensor.Shape) (tinylm.LossIO, error) {
+func (n *ops) Loss(shape tensor.Shape) (fused.LossIO, error) {
 	c := &lossIO{ops: n, rows: shape[0], width: shape[1]}
 	var err error
 	if c.device, err = n.alloc(shape.TotalSize(), "the gradient of the loss"); err != nil {

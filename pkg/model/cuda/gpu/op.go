@@ -8,7 +8,7 @@ import (
 
 	"grpo/pkg/model/cuda"
 	"grpo/pkg/model/cuda/kernels"
-	"grpo/pkg/model/tinylm"
+	"grpo/pkg/model/fused"
 )
 
 // op has the common parts of operations: the graph's ops, the output and the gradients of the
@@ -41,7 +41,7 @@ type table struct {
 	rows, in, width int
 }
 
-func (n *ops) Table(rows, in, width int) (tinylm.Op, error) {
+func (n *ops) Table(rows, in, width int) (fused.Op, error) {
 	out, err := n.tensor(rows, width)
 	return &table{op{ops: n, out: out}, rows, in, width}, err
 }
@@ -72,7 +72,7 @@ type lastState struct {
 	capStates, width int
 }
 
-func (n *ops) LastState(capStates, width, rowCap int) (tinylm.Op, error) {
+func (n *ops) LastState(capStates, width, rowCap int) (fused.Op, error) {
 	out, err := n.tensor(rowCap, width)
 	return &lastState{op{ops: n, out: out}, capStates, width}, err
 }
@@ -110,7 +110,7 @@ type head struct {
 	stats                  cuda.Pointer // 2 numbers for each state, for the backward pass
 }
 
-func (n *ops) Head(capRows, hidden, vocab int, inv float32) (tinylm.Op, error) {
+func (n *ops) Head(capRows, hidden, vocab int, inv float32) (fused.Op, error) {
 	out, err := n.tensor(2, capRows)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ type valueHead struct {
 	capRows, hidden int
 }
 
-func (n *ops) ValueHead(capRows, hidden int) (tinylm.Op, error) {
+func (n *ops) ValueHead(capRows, hidden int) (fused.Op, error) {
 	out, err := n.tensor(1, capRows)
 	return &valueHead{op{ops: n, out: out}, capRows, hidden}, err
 }
