@@ -84,9 +84,9 @@ const largeFile = 64 << 20
 
 func (p *pullProgress) show(file string, done, size int64) {
 	if p.redraw {
-		text := train.Bytes(float64(done))
+		text := budget.Bytes(float64(done))
 		if size >= 0 {
-			text += " of " + train.Bytes(float64(size))
+			text += " of " + budget.Bytes(float64(size))
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
