@@ -2,14 +2,14 @@
 // its seeds, paired comparisons between arms, and findings. It writes no sentences
 // and draws no figures; packages report and plots do.
 //
-//	runs.go runinfo.go series.go   one run: its evaluations, settings and curves
-//	pool.go                        which runs are seeds of one configuration
-//	metrics.go metrics_run.go      the metrics of a run, each declared once
-//	gain.go sets.go                what a gain is made of; sets of problems besides validation
-//	analysis.go                    the arms of a sweep
-//	compare.go grid.go tuned.go    which arms are compared, and their differences
-//	findings*.go                   what follows from the numbers, by rules
-//	numbers.go                     how numbers are printed
+//	runs.go runinfo.go          one run: its evaluations, curves and settings
+//	pool.go contents.go         which runs are seeds of one configuration
+//	metrics.go metrics_run.go   the metrics of a run, each declared once
+//	gain.go                     what a gain is made of; sets of problems besides validation
+//	analysis.go                 the arms of a sweep
+//	plan.go compare.go          which arms are compared, and their differences
+//	findings*.go                what follows from the numbers: findings.go lists the rules
+//	numbers.go                  how numbers are printed
 package analysis
 
 import (

@@ -131,33 +131,51 @@ const (
 	MoreMissing Kind = "more_runs_missing" // Count
 )
 
-// findings are what the analysis found, in the order of a verdict.
+// rules find what a verdict has, in its order.
+var rules = []struct {
+	section Section
+	find    func(*Analysis) []Finding
+	results bool // it needs a finished run
+}{
+	{Headline, (*Analysis).headline, false},
+	{Line, (*Analysis).rateFindings, true},
+	{Line, (*Analysis).tunedFindings, true},
+	{Line, (*Analysis).divergedArms, true},
+	{Line, (*Analysis).finalFindings, true},
+	{Line, (*Analysis).limits, true},
+	{Line, (*Analysis).moreSeeds, true},
+	{Line, (*Analysis).gainFindings, true},
+	{Line, (*Analysis).formatsAndControls, true},
+	{Line, (*Analysis).bimodalArms, true},
+	{Line, (*Analysis).stableWithClip, true},
+	{Line, (*Analysis).shortArms, true},
+	{Line, (*Analysis).shortReversed, true},
+	{Line, (*Analysis).trends, true},
+	{Caveat, (*Analysis).measures, true},
+	{Caveat, (*Analysis).heldFixed, false},
+	{Caveat, (*Analysis).evaluationsDiffer, false},
+	{Caveat, (*Analysis).tunedCaveat, false},
+	{Caveat, (*Analysis).confounded, false},
+	{Caveat, (*Analysis).sharedRate, false},
+	{Caveat, (*Analysis).mixedArms, false},
+	{Caveat, (*Analysis).stoppedArms, false},
+	{Caveat, (*Analysis).addedSeeds, false},
+	{Caveat, (*Analysis).notes, false},
+	{Missing, (*Analysis).missingRuns, false},
+}
+
+// findings are what the rules find.
 func (a *Analysis) findings() []Finding {
 	var out []Finding
-	add := func(s Section, all ...Finding) {
-		for i := range all {
-			all[i].Section = s
+	for _, rule := range rules {
+		if rule.results && a.Finished() == 0 {
+			continue
 		}
-		out = append(out, all...)
-	}
-	add(Headline, a.headline()...)
-	if a.Finished() > 0 {
-		if a.RateAxis() != nil {
-			add(Line, a.rateFindings()...)
-		} else {
-			add(Line, a.tunedFindings()...)
-			add(Line, a.divergedArms()...)
-			add(Line, a.finalFindings()...)
+		for _, f := range rule.find(a) {
+			f.Section = rule.section
+			out = append(out, f)
 		}
-		add(Line, a.limits()...)
-		add(Line, a.moreSeeds()...)
-		add(Line, a.gainFindings()...)
-		add(Line, a.patterns()...)
-		add(Line, a.trends()...)
-		add(Caveat, a.measures()...)
 	}
-	add(Caveat, a.conditions()...)
-	add(Missing, a.missingRuns()...)
 	return out
 }
 
@@ -275,12 +293,12 @@ func (a *Analysis) interactionFinding(c *Comparison) Finding {
 	return f
 }
 
-// divergedArms are the arms that diverged. Controls have findings of their own, and
-// so do tuned arms.
+// divergedArms are the arms that diverged. Controls, tuned arms and learning rates
+// have findings of their own.
 func (a *Analysis) divergedArms() []Finding {
 	var out []Finding
 	for i, r := range a.Arms {
-		if r.Diverged == 0 || r.Arm.Control || a.Sweep.Manifest.BestOver != "" {
+		if r.Diverged == 0 || r.Arm.Control || a.Sweep.Manifest.BestOver != "" || a.RateAxis() != nil {
 			continue
 		}
 		f := a.armFinding(Diverged, i, FinalMetric)
@@ -296,13 +314,13 @@ const (
 	floorReward   = 0.02
 )
 
-// finalFindings are the comparisons of the final reward, except where the headline
-// is the only one.
+// finalFindings are the comparisons of the final reward, unless the headline has the
+// only one. Learning rates have findings of their own.
 func (a *Analysis) finalFindings() []Finding {
 	var out []Finding
 	finals := a.finals()
 	for i := range finals {
-		if len(finals) > 1 && finals[i].Kind == KindPair {
+		if len(finals) > 1 && finals[i].Kind == KindPair && a.RateAxis() == nil {
 			out = append(out, a.pairFinding(&finals[i]))
 		}
 	}

@@ -47,34 +47,49 @@ func (a *Analysis) measures() []Finding {
 	return append(out, Finding{Kind: ChosenOnValidation})
 }
 
-// conditions say what was held fixed, what was not, and what can't be compared.
-func (a *Analysis) conditions() []Finding {
-	m := &a.Sweep.Manifest
+// heldFixed are the keys that the sweep held fixed on purpose.
+func (a *Analysis) heldFixed() []Finding {
+	f := Finding{Kind: HeldFixed}
+	for _, o := range a.Sweep.Manifest.Fixed {
+		f.Keys, f.Values = append(f.Keys, o.Key), append(f.Values, o.Value)
+	}
+	return withAny(f, len(f.Keys))
+}
+
+// withAny is a finding of n things; none where n is 0.
+func withAny(f Finding, n int) []Finding {
+	if n == 0 {
+		return nil
+	}
+	return []Finding{f}
+}
+
+// evaluationsDiffer reports arms that were evaluated or sampled with different settings.
+func (a *Analysis) evaluationsDiffer() []Finding {
+	settings, temperatures := a.armsDiffer(evalSettingsOf), a.TrainingTemperatures()
+	return append(withAny(Finding{Kind: EvaluationsDiffer, Values: settings}, len(settings)),
+		withAny(Finding{Kind: EntropyDiffers, Metric: EntropyMetric.Name, Values: temperatures}, len(temperatures))...)
+}
+
+func (a *Analysis) tunedCaveat() []Finding {
+	axis := a.TunedOver()
+	if axis == nil {
+		return nil
+	}
+	return []Finding{{Kind: TunedArms, Keys: []string{axis.Key}, Values: axis.Values}}
+}
+
+func (a *Analysis) addedSeeds() []Finding {
 	var out []Finding
-	if len(m.Fixed) > 0 {
-		f := Finding{Kind: HeldFixed}
-		for _, o := range m.Fixed {
-			f.Keys, f.Values = append(f.Keys, o.Key), append(f.Values, o.Value)
-		}
-		out = append(out, f)
-	}
-	if all := a.armsDiffer(evalSettingsOf); all != nil {
-		out = append(out, Finding{Kind: EvaluationsDiffer, Values: all})
-	}
-	if all := a.TrainingTemperatures(); all != nil {
-		out = append(out, Finding{Kind: EntropyDiffers, Metric: EntropyMetric.Name, Values: all})
-	}
-	if axis := a.TunedOver(); axis != nil {
-		out = append(out, Finding{Kind: TunedArms, Keys: []string{axis.Key}, Values: axis.Values})
-	}
-	out = append(out, a.confounded()...)
-	out = append(out, a.sharedRate()...)
-	out = append(out, a.mixedArms()...)
-	out = append(out, a.stoppedArms()...)
-	for _, added := range m.Added {
+	for _, added := range a.Sweep.Manifest.Added {
 		out = append(out, Finding{Kind: SeedsAdded, Seeds: added.Seeds, Count: added.Finished, Of: added.Runs})
 	}
-	for _, note := range m.Notes {
+	return out
+}
+
+func (a *Analysis) notes() []Finding {
+	var out []Finding
+	for _, note := range a.Sweep.Manifest.Notes {
 		if note = strings.TrimSpace(note); note != "" {
 			out = append(out, Finding{Kind: Note, Values: []string{note}})
 		}
@@ -143,10 +158,7 @@ func (a *Analysis) mixedArms() []Finding {
 			f.Parts = append(f.Parts, Finding{Kind: MixedArms, Arms: []int{i}, Keys: keys})
 		}
 	}
-	if len(f.Parts) == 0 {
-		return nil
-	}
-	return []Finding{f}
+	return withAny(f, len(f.Parts))
 }
 
 // stoppedArms lists the arms that halving stopped, with their rewards at that rung.
@@ -164,10 +176,7 @@ func (a *Analysis) stoppedArms() []Finding {
 			}
 		}
 	}
-	if len(f.Parts) == 0 {
-		return nil
-	}
-	return []Finding{f}
+	return withAny(f, len(f.Parts))
 }
 
 // missingRuns lists what an unfinished sweep lacks: the number of runs, then the

@@ -27,8 +27,8 @@ const (
 	sameUpdates = 0.01
 )
 
-// patterns are the findings on single arms.
-func (a *Analysis) patterns() []Finding {
+// formatsAndControls are the arms whose format is hacked, and the controls.
+func (a *Analysis) formatsAndControls() []Finding {
 	var out []Finding
 	for i := range a.Arms {
 		switch r := &a.Arms[i]; {
@@ -39,10 +39,7 @@ func (a *Analysis) patterns() []Finding {
 			out = append(out, a.controlFinding(i))
 		}
 	}
-	out = append(out, a.bimodalArms()...)
-	out = append(out, a.stableWithClip()...)
-	out = append(out, a.shortArms()...)
-	return append(out, a.shortReversed()...)
+	return out
 }
 
 // hacked: nearly all completions have the format, more than before training,

@@ -99,6 +99,9 @@ func (a *Analysis) bestRate() Finding {
 
 // rateFindings are a finding for each rate, and whether the best one is at the edge.
 func (a *Analysis) rateFindings() []Finding {
+	if a.RateAxis() == nil {
+		return nil
+	}
 	out := a.rates()
 	n := len(out)
 	at := slices.IndexFunc(out, func(f Finding) bool { return f.Arms[0] == a.Best })
@@ -129,7 +132,7 @@ func (a *Analysis) rateFindings() []Finding {
 func (a *Analysis) tunedFindings() []Finding {
 	var out []Finding
 	for _, t := range a.tunedArms() {
-		if t.best < 0 {
+		if t.best < 0 || a.RateAxis() != nil {
 			continue
 		}
 		f := a.armFinding(TunedBest, t.best, FinalMetric)

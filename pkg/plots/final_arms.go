@@ -169,14 +169,6 @@ func (p *panel) addEstimates(all []estimate, spread float64) {
 	}
 }
 
-// addOwnBase draws the base level of one arm, where it is finite.
-func (p *panel) addOwnBase(base, from, to float64) {
-	if stats.IsFinite(base) {
-		p.addLine(p.across(base, from, to), baseStyle.line(medium))
-		p.addEntry(legendEntry{name: "base level of the arm", line: baseStyle.line(medium)})
-	}
-}
-
 func (p *panel) addErrorBar(e estimate) {
 	if len(stats.Finite(e.values)) < leastSeeds || !stats.IsFinite(e.lo) || !stats.IsFinite(e.hi) {
 		return

@@ -375,3 +375,33 @@ func union(all []legendEntry, more ...legendEntry) []legendEntry {
 	}
 	return all
 }
+
+// addOwnBase draws the base level of one arm, where it is finite.
+func (p *panel) addOwnBase(base, from, to float64) {
+	if stats.IsFinite(base) {
+		p.addLine(p.across(base, from, to), baseStyle.line(medium))
+		p.addEntry(legendEntry{name: "base level of the arm", line: baseStyle.line(medium)})
+	}
+}
+
+// niceBelow and niceAbove are the nearest of 1, 2 and 5 times a power of ten that
+// are not above and not below a positive v.
+func niceBelow(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v)+1e-12))
+	for _, m := range []float64{5, 2} {
+		if m*power <= v {
+			return m * power
+		}
+	}
+	return power
+}
+
+func niceAbove(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v)+1e-12))
+	for _, m := range []float64{1, 2, 5} {
+		if m*power >= v*(1-1e-12) {
+			return m * power
+		}
+	}
+	return 10 * power
+}

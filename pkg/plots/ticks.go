@@ -9,28 +9,6 @@ import (
 	"grpo/internal/textutil"
 )
 
-// niceBelow and niceAbove are the nearest of 1, 2 and 5 times a power of ten that
-// are not above and not below a positive v.
-func niceBelow(v float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(v)+1e-12))
-	for _, m := range []float64{5, 2} {
-		if m*power <= v {
-			return m * power
-		}
-	}
-	return power
-}
-
-func niceAbove(v float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(v)+1e-12))
-	for _, m := range []float64{1, 2, 5} {
-		if m*power >= v*(1-1e-12) {
-			return m * power
-		}
-	}
-	return 10 * power
-}
-
 // niceTicks labels multiples of 1, 2 or 5 times a power of ten, at least want of
 // them.
 type niceTicks struct {

@@ -9,57 +9,33 @@ import (
 )
 
 // armColumn is a column of the tables of arms.
-type armColumn struct {
-	Column
-	cell func(*analysis.ArmResult) string
+type armColumn = column[*analysis.ArmResult]
+
+// armWords is a column of words, which is marked where a run diverged or failed.
+func armWords(head string, text func(*analysis.ArmResult) string) armColumn {
+	return armColumn{Column{Head: head, Text: true, Wrap: "middle"}, func(r *analysis.ArmResult) Cell {
+		return Cell{Text: text(r), Bad: r.Diverged+r.Failed > 0}
+	}}
 }
 
 func metricColumn(head string, m *analysis.Metric, cell func(analysis.Summary) string) armColumn {
-	return armColumn{Column{Head: head}, func(r *analysis.ArmResult) string { return cell(r.Of(m)) }}
+	return plain(head, func(r *analysis.ArmResult) string { return cell(r.Of(m)) })
 }
 
 // pairColumn is "955.2/68.8" of two metrics.
 func pairColumn(head string, x, y *analysis.Metric, digits int) armColumn {
-	return armColumn{Column{Head: head}, func(r *analysis.ArmResult) string {
+	return plain(head, func(r *analysis.ArmResult) string {
 		if r.Of(x).N == 0 && r.Of(y).N == 0 {
 			return analysis.Absent
 		}
 		return analysis.Decimals(r.Of(x).Mean, digits) + "/" + analysis.Decimals(r.Of(y).Mean, digits)
-	}}
-}
-
-// mean prints the mean with a fixed number of decimals.
-func mean(digits int) func(analysis.Summary) string {
-	return func(s analysis.Summary) string { return analysis.Decimals(s.Mean, digits) }
-}
-
-// interval is "0.933 [0.912, 0.954]".
-func interval(s analysis.Summary) string { return analysis.WithInterval(s.Mean, s.Lo, s.Hi) }
-
-// eachSeed is "955.2 (970, 949, 940, 962)": the mean and each seed.
-func eachSeed(s analysis.Summary) string {
-	if s.N == 0 {
-		return analysis.Absent
-	}
-	each := make([]string, len(s.Values))
-	for i, v := range s.Values {
-		each[i] = "-"
-		if stats.IsFinite(v) {
-			each[i] = analysis.Decimals(v, 0)
-		}
-	}
-	return analysis.Decimals(s.Mean, 1) + " (" + strings.Join(each, ", ") + ")"
-}
-
-// threeDigits is for metrics without a natural unit.
-func threeDigits(s analysis.Summary) string {
-	return analysis.Decimals(s.Mean, analysis.DigitsFor(s.Mean))
+	})
 }
 
 var (
-	armName   = armColumn{Column{Head: "arm", Text: true, Wrap: "middle"}, func(r *analysis.ArmResult) string { return r.Name() }}
-	armStatus = armColumn{Column{Head: "status", Text: true, Wrap: "middle"}, func(r *analysis.ArmResult) string { return r.Status }}
-	armSeeds  = armColumn{Column{Head: "seeds"}, func(r *analysis.ArmResult) string { return fmt.Sprint(r.Of(analysis.FinalMetric).N) }}
+	armName   = armWords("arm", func(r *analysis.ArmResult) string { return r.Name() })
+	armStatus = armWords("status", func(r *analysis.ArmResult) string { return r.Status })
+	armSeeds  = metricColumn("seeds", analysis.FinalMetric, func(s analysis.Summary) string { return fmt.Sprint(s.N) })
 )
 
 // armColumns are the columns of results.md and of the page. The first ones fit a
@@ -96,14 +72,14 @@ var armColumns = []armColumn{
 // gainColumn is a mean of the gain of sampled decoding, in points; that of a part only if all seeds of
 // the gain have it, so that the parts add up.
 func gainColumn(head string, part func(analysis.ArmGain) analysis.Summary) armColumn {
-	return armColumn{Column{Head: head}, func(r *analysis.ArmResult) string {
+	return plain(head, func(r *analysis.ArmResult) string {
 		g := r.GainIn(analysis.FinalMetric.Name)
 		s := part(g)
 		if s.N == 0 || s.N < g.Total.N {
 			return analysis.Absent
 		}
 		return analysis.FormatOf(analysis.FinalMetric, 0).Bare(s.Mean)
-	}}
+	})
 }
 
 // terminalColumns are those of the summary on a terminal.
@@ -136,19 +112,14 @@ var latexColumns = []armColumn{
 
 // armTable is the table of arms with the given columns, without those that no arm
 // fills.
-func armTable(columns []armColumn, arms []analysis.ArmResult) Table {
-	var t Table
-	for _, c := range columns {
-		t.Columns = append(t.Columns, c.Column)
-	}
+func armTable(label string, columns []armColumn, arms []analysis.ArmResult) Table {
+	rows := make([]*analysis.ArmResult, len(arms))
 	for i := range arms {
-		r := &arms[i]
-		var row Row
-		for _, c := range columns {
-			row.Cells = append(row.Cells, Cell{Text: c.cell(r), Bad: c.Text && r.Diverged+r.Failed > 0})
-		}
-		row.Cells[0].Sort = fmt.Sprint(i)
-		t.Rows = append(t.Rows, row)
+		rows[i] = &arms[i]
+	}
+	t := tableOf(label, columns, rows)
+	for i := range t.Rows {
+		t.Rows[i].Cells[0].Sort = fmt.Sprint(i)
 	}
 	t.dropEmpty()
 	return t
@@ -156,8 +127,8 @@ func armTable(columns []armColumn, arms []analysis.ArmResult) Table {
 
 // armsTable is the table of arms of results.md and of the page.
 func (a *Report) armsTable() Table {
-	t := armTable(armColumns, a.Arms)
-	t.Label, t.Notes = "Results by arm", a.tableNotes()
+	t := armTable("Results by arm", armColumns, a.Arms)
+	t.Notes = a.tableNotes()
 	if a.Best >= 0 {
 		t.Rows[a.Best].Badge = a.BestBadge
 	}

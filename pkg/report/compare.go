@@ -115,54 +115,42 @@ func sweepOfOne(dir string, a analysis.RunInfo) *sweepdir.Sweep {
 	}
 }
 
-// compareColumn is a column by which rows are sorted and printed. number is nil
-// for a column of words.
-type compareColumn struct {
-	name   string
-	text   func(*CompareRow) string
-	number func(*CompareRow) float64
-}
-
-// compareColumns are all columns: what a row is, then its metrics.
-func compareColumns() []compareColumn {
-	out := []compareColumn{
-		{name: "dir", text: func(r *CompareRow) string { return textutil.Printable(filepath.ToSlash(r.Dir), 0) }},
-		{name: "arm", text: func(r *CompareRow) string { return r.Row.Name() }},
-		{name: "status", text: func(r *CompareRow) string { return r.Row.Status }},
-		{name: "seeds", number: func(r *CompareRow) float64 { return float64(r.Row.Of(analysis.FinalMetric).N) }},
-	}
-	for _, spec := range analysis.Metrics {
-		out = append(out, compareColumn{name: spec.Name, number: func(r *CompareRow) float64 { return r.Row.Of(spec).Mean }})
-	}
-	return out
-}
-
-// CompareColumns are the names by which [SortRows] sorts.
+// CompareColumns are the names by which [SortRows] sorts: what a row is, then its metrics.
 func CompareColumns() []string {
-	var out []string
-	for _, c := range compareColumns() {
-		out = append(out, c.name)
+	out := []string{"dir", "arm", "status", "seeds"}
+	for _, m := range analysis.Metrics {
+		out = append(out, m.Name)
 	}
 	return out
 }
+
+// folder is the folder of the row as it may be printed.
+func (r *CompareRow) folder() string { return textutil.Printable(filepath.ToSlash(r.Dir), 0) }
 
 // SortRows sorts rows by a column: numbers from the highest, words from A; a "-"
 // before the name reverses the order. Rows without the metric come last either
 // way; equal rows keep their order. An unknown column is an error.
 func SortRows(rows []CompareRow, by string) error {
 	name, ascending := strings.CutPrefix(by, "-")
-	columns := compareColumns()
-	at := slices.IndexFunc(columns, func(c compareColumn) bool { return c.name == name })
-	if at < 0 {
-		return fmt.Errorf("there is no column %q (there are %s)", name, strings.Join(CompareColumns(), ", "))
+	if all := CompareColumns(); !slices.Contains(all, name) {
+		return fmt.Errorf("there is no column %q (there are %s)", name, strings.Join(all, ", "))
 	}
-	c := columns[at]
+	word := map[string]func(*CompareRow) string{
+		"dir": (*CompareRow).folder, "arm": func(r *CompareRow) string { return r.Row.Name() },
+		"status": func(r *CompareRow) string { return r.Row.Status },
+	}[name]
+	number := func(r *CompareRow) float64 {
+		if name == "seeds" {
+			return float64(r.Row.Of(analysis.FinalMetric).N)
+		}
+		return r.Row.Of(analysis.MetricOf(name)).Mean
+	}
 	slices.SortStableFunc(rows, func(x, y CompareRow) int {
 		order := 0
-		if c.number == nil {
-			order = cmp.Compare(c.text(&x), c.text(&y))
+		if word != nil {
+			order = cmp.Compare(word(&x), word(&y))
 		} else {
-			v, w := c.number(&x), c.number(&y)
+			v, w := number(&x), number(&y)
 			switch {
 			case stats.IsFinite(v) && stats.IsFinite(w):
 				order = cmp.Compare(w, v)
@@ -203,10 +191,10 @@ func CompareTable(rows []CompareRow) Table {
 	for i, r := range rows {
 		arms[i] = r.Row
 	}
-	t := armTable(comparePrinted, arms)
+	t := armTable("", comparePrinted, arms)
 	t.Columns = slices.Insert(t.Columns, 0, Column{Head: "folder", Text: true})
 	for i := range rows {
-		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, 0, Cell{Text: compareColumns()[0].text(&rows[i])})
+		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, 0, Cell{Text: rows[i].folder()})
 	}
 	t.Notes = []string{compareNotes(rows)}
 	return t
@@ -236,26 +224,16 @@ func compareNotes(rows []CompareRow) string {
 // empty cell is a metric that does not exist.
 func CompareCSV(rows []CompareRow) []byte {
 	var t Table
-	columns := compareColumns()
-	first := len(columns) - len(analysis.Metrics) // of the metrics
-	for k, c := range columns {
-		t.head(c.name)
-		if k >= first {
-			t.head(c.name+"_lo", c.name+"_hi")
-		}
+	t.head("dir", "arm", "status", "seeds")
+	for _, m := range analysis.Metrics {
+		t.head(m.Name, m.Name+"_lo", m.Name+"_hi")
 	}
 	for i := range rows {
-		var cells []string
-		for k, c := range columns {
-			if c.number == nil {
-				cells = append(cells, c.text(&rows[i]))
-				continue
-			}
-			cells = append(cells, exact(c.number(&rows[i])))
-			if k >= first {
-				s := rows[i].Row.Of(analysis.Metrics[k-first])
-				cells = append(cells, exact(s.Lo), exact(s.Hi))
-			}
+		r := &rows[i].Row
+		cells := []string{rows[i].folder(), r.Name(), r.Status, fmt.Sprint(r.Of(analysis.FinalMetric).N)}
+		for _, m := range analysis.Metrics {
+			s := r.Of(m)
+			cells = append(cells, exact(s.Mean), exact(s.Lo), exact(s.Hi))
 		}
 		t.add(cells...)
 	}

@@ -47,12 +47,6 @@ func (a *Report) gainsTable() Table {
 	return t
 }
 
-// pointsOf is a summary of differences in points: "4.1 [1.2, 7.0]".
-func pointsOf(s analysis.Summary) string {
-	n := analysis.FormatOf(analysis.FinalMetric, 0)
-	return n.Bare(s.Mean) + n.Interval(s.Lo, s.Hi)
-}
-
 // gainTable has the parts of a run's gain on each set.
 func gainTable(r *rundir.Run) Table {
 	t := Table{Columns: []Column{
@@ -74,6 +68,65 @@ func gainTable(r *rundir.Run) Table {
 				three(before.FormatReward)+", "+three(after.FormatReward),
 				three(analysis.RightOfFormatted(before))+", "+three(analysis.RightOfFormatted(after)))
 		}
+	}
+	return t
+}
+
+// setRow is an arm on a set of problems; at is the index of the arm.
+type setRow struct {
+	*analysis.SetResult
+	arm *analysis.ArmResult
+	at  int
+}
+
+func setColumn(head string, m *analysis.SetMetric, cell func(analysis.Summary) string) column[setRow] {
+	return plain(head, func(r setRow) string { return cell(r.Of(m)) })
+}
+
+var setColumns = []column[setRow]{
+	{Column{Head: "arm", Text: true, Wrap: "middle"}, func(r setRow) Cell {
+		return Cell{Text: r.arm.Name(), Sort: fmt.Sprint(r.at)}
+	}},
+	{Column{Head: "set", Text: true}, func(r setRow) Cell { return Cell{Text: splitName(r.Set)} }},
+	plain("problems", func(r setRow) string { return fmt.Sprint(r.Problems) }),
+	setColumn("before", analysis.SetBefore, mean(3)),
+	setColumn("after [95%]", analysis.SetAfter, interval),
+	setColumn("greedy, before", analysis.SetGreedyBefore, mean(3)),
+	setColumn("greedy, after [95%]", analysis.SetGreedyAfter, interval),
+	setColumn("gain by format", analysis.SetGainByFormat, signed),
+	setColumn("gain by answers", analysis.SetGainByAnswers, signed),
+	setColumn("greedy gain by format", analysis.SetGreedyGainByFormat, signed),
+	setColumn("greedy gain by answers", analysis.SetGreedyGainByAnswers, signed),
+	setColumn("`correct_num`", analysis.SetCorrect, mean(1)),
+	setColumn("`error_num`", analysis.SetErrors, mean(1)),
+	setColumn("formatted, right", analysis.SetFormattedRight, mean(1)),
+	setColumn("formatted, wrong", analysis.SetFormattedWrong, mean(1)),
+	setColumn("unformatted", analysis.SetUnformatted, mean(1)),
+}
+
+// setsTable has the results of each arm on each set; it has no rows if no arm was evaluated on
+// another set than validation and test.
+func (a *Report) setsTable() Table {
+	var rows []setRow
+	more := false
+	for k := range a.Arms {
+		for i := range a.Arms[k].Sets {
+			s := &a.Arms[k].Sets[i]
+			more = more || s.Set != rundir.SplitVal && s.Set != rundir.SplitTest
+			rows = append(rows, setRow{s, &a.Arms[k], k})
+		}
+	}
+	if !more {
+		rows = nil
+	}
+	t := tableOf("Results by set of problems", setColumns, rows)
+	t.dropEmpty()
+	t.Notes = []string{
+		"Share of the problems of a set answered right, before training and after the last step: means over the " +
+			"finished seeds, with 95% intervals by Student's t. Counts are those of the last sampled evaluation.",
+		"The gain by format is the change of the formatted share times the mean share of right completions among " +
+			"the formatted ones, the gain by answers the change of the latter times the mean of the former; " +
+			"they add up to the gain.",
 	}
 	return t
 }

@@ -27,8 +27,8 @@ func latexFile(tables ...Table) []byte {
 // latexTables are the tables of results.tex. Their captions, of which the labels are made, name the
 // sweep, or its part of a study, so that a paper can have several.
 func (a *Report) latexTables(name string) []Table {
-	arms := armTable(latexColumns, a.Arms)
-	arms.Label, arms.Notes = "Results by arm", a.tableNotes()
+	arms := armTable("Results by arm", latexColumns, a.Arms)
+	arms.Notes = a.tableNotes()
 	out := []Table{arms}
 	sets := a.setsTable()
 	sets.drop("`correct_num`", "`error_num`", "formatted, right", "formatted, wrong", "unformatted",

@@ -1,3 +1,7 @@
+// Package report writes what package analysis finds: tables as text, Markdown, CSV
+// and HTML ([Table]), the sentences of the verdict, results.json, and the HTML page
+// of a sweep or a study. It reads run folders and knows nothing of how a run is
+// made. The same input gives the same bytes.
 package report
 
 import (
@@ -8,8 +12,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
 )
 
 // Report is an analysis with its verdict.
@@ -93,4 +99,45 @@ func asSentence(s string) string { return capital(strings.TrimSuffix(s, ".") + "
 func capital(s string) string {
 	first, size := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(first)) + s[size:]
+}
+
+// BestValue is the value on an axis (by its full key) of the best arm, which a later
+// sweep may take over, and why it is that one. It is an error when there is no best
+// arm, or when seeds of it are missing: means over different seeds are no ground for a
+// choice. Test problems have no say.
+func (a *Report) BestValue(key string) (value, why string, err error) {
+	m := &a.Sweep.Manifest
+	k := slices.IndexFunc(m.Axes, func(x sweepdir.Axis) bool { return x.Key == key })
+	switch {
+	case k < 0:
+		return "", "", fmt.Errorf("%s is not an axis of sweep %s", key, m.Name)
+	case a.Finished() == 0:
+		return "", "", fmt.Errorf("no results yet (0 of %s finished)", textutil.Count(a.Runs(), "run"))
+	case a.Best < 0:
+		return "", "", fmt.Errorf("no value of %s is left: each diverged in at least one seed", m.Axes[k].Label)
+	}
+	best := a.Arms[a.Best]
+	final := best.Of(analysis.FinalMetric)
+	if lacks := len(best.Runs) - final.N; lacks > 0 {
+		return "", "", fmt.Errorf("the best so far, %s, lacks %d of %s",
+			best.Name(), lacks, textutil.Count(len(best.Runs), "seed"))
+	}
+	why = fmt.Sprintf("the best mean final validation reward of part %s, %s, %s",
+		m.Name, analysis.Reward(final), textutil.Count(final.N, "seed"))
+	var diverged, short []string
+	for _, r := range a.Arms {
+		switch {
+		case r.Diverged > 0:
+			diverged = append(diverged, m.Axes[k].Shown(r.Arm.Point[k]))
+		case r.Of(analysis.FinalMetric).N < len(r.Runs):
+			short = append(short, m.Axes[k].Shown(r.Arm.Point[k]))
+		}
+	}
+	if len(diverged) > 0 {
+		why += "; " + listed(diverged) + " diverged and could not be chosen"
+	}
+	if len(short) > 0 {
+		why += "; seeds of " + listed(short) + " were missing then"
+	}
+	return best.Arm.Point[k], why, nil
 }

@@ -118,37 +118,67 @@ func writeFiles(what, dir string, files []outputFile) ([]string, error) {
 // an empty cell is a metric that does not exist.
 func (a *Report) resultsTable() Table {
 	m := &a.Sweep.Manifest
-	var t Table
-	t.head("arm", "label", "control")
-	for _, x := range m.Axes {
-		t.head(x.Key)
-	}
-	t.head("status", "done", "diverged", "failed", "left")
-	seeds := func(name string) {
-		for _, s := range m.Seeds {
-			t.head(fmt.Sprintf("%s_seed%d", name, s))
+	var columns []armColumn
+	type arm = *analysis.ArmResult
+	add := func(head string, cell func(arm) string) { columns = append(columns, plain(head, cell)) }
+	seeds := func(name string, cell func(r arm, i int) string) {
+		for i, s := range m.Seeds {
+			add(fmt.Sprintf("%s_seed%d", name, s), func(r arm) string { return cell(r, i) })
 		}
 	}
-	seeds("diverged_at")
-	summary := func(name string) {
-		t.head(name+"_mean", name+"_sd", name+"_lo", name+"_hi", name+"_n")
-		seeds(name)
+	summary := func(name string, of func(arm) analysis.Summary) {
+		add(name+"_mean", func(r arm) string { return exact(of(r).Mean) })
+		add(name+"_sd", func(r arm) string { return exact(of(r).SD) })
+		add(name+"_lo", func(r arm) string { return exact(of(r).Lo) })
+		add(name+"_hi", func(r arm) string { return exact(of(r).Hi) })
+		add(name+"_n", func(r arm) string { return strconv.Itoa(of(r).N) })
+		seeds(name, func(r arm, i int) string { return exact(of(r).Values[i]) })
 	}
+
+	add("arm", func(r arm) string { return r.Arm.Name })
+	add("label", func(r arm) string { return r.Arm.Label })
+	add("control", func(r arm) string { return strconv.FormatBool(r.Arm.Control) })
+	for k, x := range m.Axes {
+		add(x.Key, func(r arm) string {
+			if k < len(r.Arm.Point) {
+				return r.Arm.Point[k]
+			}
+			return ""
+		})
+	}
+	add("status", func(r arm) string { return r.Status })
+	add("done", func(r arm) string { return strconv.Itoa(r.Done) })
+	add("diverged", func(r arm) string { return strconv.Itoa(r.Diverged) })
+	add("failed", func(r arm) string { return strconv.Itoa(r.Failed) })
+	add("left", func(r arm) string { return strconv.Itoa(r.Left) })
+	seeds("diverged_at", func(r arm, i int) string {
+		if at := r.DivergedAt[i]; at != nil {
+			return strconv.Itoa(*at)
+		}
+		return ""
+	})
 	for _, metric := range analysis.Metrics {
 		if !metric.Timed {
-			summary(metric.Name)
+			summary(metric.Name, func(r arm) analysis.Summary { return r.Of(metric) })
 		}
 	}
-	sets := a.setNames()
-	for _, set := range sets {
+	none := analysis.NewSummary(slices.Repeat([]float64{math.NaN()}, len(m.Seeds)), 0, 0, 1)
+	for _, set := range a.setNames() {
 		for _, metric := range analysis.SetMetrics {
-			summary("set_" + set + "_" + metric.Name)
+			summary("set_"+set+"_"+metric.Name, func(r arm) analysis.Summary {
+				i := slices.IndexFunc(r.Sets, func(s analysis.SetResult) bool { return s.Set == set })
+				if i < 0 {
+					return none
+				}
+				return r.Sets[i].Of(metric)
+			})
 		}
 	}
-	for i := range a.Arms {
-		t.add(a.resultsRow(&a.Arms[i], sets)...)
+	rows := make([]arm, len(a.Arms))
+	for i := range rows {
+		rows[i] = &a.Arms[i]
 	}
-	return t
+	return tableOf("", columns, rows)
 }
 
 // setNames are the sets of all arms, except validation.
@@ -162,51 +192,6 @@ func (a *Report) setNames() []string {
 		}
 	}
 	return out
-}
-
-func (a *Report) resultsRow(r *analysis.ArmResult, sets []string) []string {
-	row := []string{r.Arm.Name, r.Arm.Label, strconv.FormatBool(r.Arm.Control)}
-	for k := range a.Sweep.Manifest.Axes {
-		value := ""
-		if k < len(r.Arm.Point) {
-			value = r.Arm.Point[k]
-		}
-		row = append(row, value)
-	}
-	row = append(row, r.Status)
-	for _, n := range []int{r.Done, r.Diverged, r.Failed, r.Left} {
-		row = append(row, strconv.Itoa(n))
-	}
-	for _, at := range r.DivergedAt {
-		cell := ""
-		if at != nil {
-			cell = strconv.Itoa(*at)
-		}
-		row = append(row, cell)
-	}
-	summary := func(s analysis.Summary) {
-		row = append(row, exact(s.Mean), exact(s.SD), exact(s.Lo), exact(s.Hi), strconv.Itoa(s.N))
-		for _, v := range s.Values {
-			row = append(row, exact(v))
-		}
-	}
-	for _, metric := range analysis.Metrics {
-		if !metric.Timed {
-			summary(r.Of(metric))
-		}
-	}
-	none := analysis.NewSummary(slices.Repeat([]float64{math.NaN()}, len(r.Runs)), 0, 0, 1)
-	for _, set := range sets {
-		i := slices.IndexFunc(r.Sets, func(s analysis.SetResult) bool { return s.Set == set })
-		for _, metric := range analysis.SetMetrics {
-			if i < 0 {
-				summary(none)
-			} else {
-				summary(r.Sets[i].Of(metric))
-			}
-		}
-	}
-	return row
 }
 
 // Markdown is results.md: question, headline, the main figures, the table of arms, and then

@@ -11,55 +11,54 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// runColumns are the metrics in the table of runs.
-var runColumns = []struct {
-	head   string
-	metric *analysis.Metric
-	digits int
-}{
-	{"best", analysis.BestMetric, 3}, {"greedy", analysis.GreedyMetric, 3}, {"test", analysis.TestMetric, 3},
-	{"unseen facts", analysis.UnseenMetric, 3}, {"correct_num", analysis.CorrectMetric, 0}, {"error_num", analysis.ErrorMetric, 0},
-	{"length", analysis.LengthMetric, 1}, {"entropy", analysis.EntropyMetric, 4}, {"gradient norm", analysis.GradNormMetric, 4},
-	{"seconds", analysis.WallMetric, 1},
+// runRow is a run in the table of runs: that of the i-th seed of an arm, whose index is at.
+type runRow struct {
+	sweepdir.RunState
+	arm   *analysis.ArmResult
+	at, i int
+}
+
+func runColumn(head string, m *analysis.Metric, digits int) column[runRow] {
+	return plain(head, func(r runRow) string { return analysis.Decimals(r.arm.Of(m).Values[r.i], digits) })
+}
+
+var runColumns = []column[runRow]{
+	{Column{Head: "arm", Text: true}, func(r runRow) Cell { return Cell{Text: r.arm.Name(), Sort: fmt.Sprint(r.at)} }},
+	plain("seed", func(r runRow) string { return fmt.Sprint(r.Seed) }),
+	runColumn("final", analysis.FinalMetric, 3),
+	{Column{Head: "outcome", Text: true, Wrap: "long"}, func(r runRow) Cell {
+		bad := r.State == rundir.StateDiverged || r.State == rundir.StateFailed || r.State == sweepdir.Dead
+		return Cell{Text: runOutcome(r.RunState), Bad: bad}
+	}},
+	plain("best step", func(r runRow) string {
+		if r.Run != nil {
+			if e := analysis.Evaluation(r.Run, rundir.SplitVal, analysis.AtBest); e != nil {
+				return fmt.Sprint(e.Step)
+			}
+		}
+		return analysis.Absent
+	}),
+	runColumn("best", analysis.BestMetric, 3), runColumn("greedy", analysis.GreedyMetric, 3),
+	runColumn("test", analysis.TestMetric, 3), runColumn("unseen facts", analysis.UnseenMetric, 3),
+	runColumn("correct_num", analysis.CorrectMetric, 0), runColumn("error_num", analysis.ErrorMetric, 0),
+	runColumn("length", analysis.LengthMetric, 1), runColumn("entropy", analysis.EntropyMetric, 4),
+	runColumn("gradient norm", analysis.GradNormMetric, 4), runColumn("seconds", analysis.WallMetric, 1),
+	{Column{Head: "folder", Text: true}, func(r runRow) Cell { return Cell{Text: path.Base(r.Dir)} }},
 }
 
 // runsTable is the table of runs; linked means that their folders are below folder.
 func (a *Report) runsTable(folder string, linked bool) Table {
-	t := Table{
-		Label: "Runs",
-		Columns: []Column{
-			{Head: "arm", Text: true}, {Head: "seed"}, {Head: "final"}, {Head: "outcome", Text: true, Wrap: "long"}, {Head: "best step"},
-		},
-		Notes: []string{"As in the table of arms, run by run. Seconds: wall-clock time; other runs may have shared the cores."},
-	}
-	for _, c := range runColumns {
-		t.head(c.head)
-	}
-	t.Columns = append(t.Columns, Column{Head: "folder", Text: true})
+	var rows []runRow
 	for k := range a.Arms {
-		r := &a.Arms[k]
-		for i, s := range r.Runs {
-			value := func(m *analysis.Metric, digits int) Cell {
-				return Cell{Text: analysis.Decimals(r.Of(m).Values[i], digits)}
-			}
-			bad := s.State == rundir.StateDiverged || s.State == rundir.StateFailed || s.State == sweepdir.Dead
-			bestStep, where := Cell{Text: analysis.Absent}, Cell{Text: path.Base(s.Dir)}
-			if s.Run != nil {
-				if e := analysis.Evaluation(s.Run, rundir.SplitVal, analysis.AtBest); e != nil {
-					bestStep.Text = fmt.Sprint(e.Step)
-				}
-				if linked {
-					where.Link = link(folder, s.Dir+"/")
-				}
-			}
-			row := Row{Cells: []Cell{
-				{Text: r.Name(), Sort: fmt.Sprint(k)}, {Text: fmt.Sprint(s.Seed)}, value(analysis.FinalMetric, 3), {Text: runOutcome(s), Bad: bad}, bestStep,
-			}}
-			for _, c := range runColumns {
-				row.Cells = append(row.Cells, value(c.metric, c.digits))
-			}
-			row.Cells = append(row.Cells, where)
-			t.Rows = append(t.Rows, row)
+		for i, s := range a.Arms[k].Runs {
+			rows = append(rows, runRow{s, &a.Arms[k], k, i})
+		}
+	}
+	t := tableOf("Runs", runColumns, rows)
+	t.Notes = []string{"As in the table of arms, run by run. Seconds: wall-clock time; other runs may have shared the cores."}
+	for i, r := range rows {
+		if linked && r.Run != nil {
+			t.Rows[i].Cells[len(runColumns)-1].Link = link(folder, r.Dir+"/")
 		}
 	}
 	return t

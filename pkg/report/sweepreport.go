@@ -65,7 +65,7 @@ func WriteSweepSummary(w io.Writer, a *Report, folder string) error {
 
 // summary is the part of [WriteSweepSummary] on the sweep.
 func (a *Report) summary(b *strings.Builder) {
-	table, v := armTable(terminalColumns, a.Arms), a.Verdict
+	table, v := armTable("", terminalColumns, a.Arms), a.Verdict
 	if v.Question != "" {
 		b.WriteString(v.Question + "\n")
 	}
