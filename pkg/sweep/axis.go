@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
+	"grpo/internal/yamldoc"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 )
@@ -136,4 +137,113 @@ func isLog(k config.Key, values []string) bool {
 		low, high = min(low, f), max(high, f)
 	}
 	return high >= 10*low*(1-1e-12)
+}
+
+// spaced expands a value of an axis of the form log(LOW,HIGH,n=N): N values from LOW to HIGH, spaced
+// evenly on a logarithmic scale. The ends are as written; the values between them are rounded to
+// three significant digits, and for an integer key to integers. Any other value is returned as it is.
+func spaced(k config.Key, value string) ([]string, error) {
+	inner, ok := strings.CutPrefix(value, "log(")
+	if !ok {
+		return []string{value}, nil
+	}
+	fail := func(format string, args ...any) ([]string, error) {
+		return nil, fmt.Errorf("%s: %s", textutil.Show(value), fmt.Sprintf(format, args...))
+	}
+	isInteger := k.Kind == reflect.Int || k.Kind == reflect.Uint64
+	if !isInteger && k.Kind != reflect.Float64 {
+		return fail("%s is no number, and only numbers can be spaced", k.Path)
+	}
+	inner, closed := strings.CutSuffix(inner, ")")
+	parts := strings.Split(inner, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	if !closed || len(parts) != 3 || !strings.HasPrefix(parts[2], "n=") {
+		return fail("write log(LOW,HIGH,n=N), such as log(1e-5,1e-2,n=8)")
+	}
+	low, errLow := strconv.ParseFloat(parts[0], 64)
+	high, errHigh := strconv.ParseFloat(parts[1], 64)
+	n, errN := strconv.Atoi(strings.TrimSpace(parts[2][len("n="):]))
+	switch {
+	case errLow != nil || errHigh != nil || !(0 < low && low < high) || math.IsInf(high, 0):
+		return fail("LOW and HIGH must be numbers with 0 < LOW < HIGH")
+	case errN != nil || n < 2 || n > maxRuns:
+		return fail("n must be a whole number of 2 to %d", maxRuns)
+	}
+	out := []string{parts[0]}
+	for i := 1; i < n-1; i++ {
+		v := math.Exp(math.Log(low) + float64(i)/float64(n-1)*(math.Log(high)-math.Log(low)))
+		text := strconv.FormatFloat(v, 'g', 3, 64)
+		if isInteger {
+			// The rounded number is parsed again: 1.23e+03 is no integer in the notation of a key.
+			rounded, _ := strconv.ParseFloat(text, 64)
+			text = strconv.FormatFloat(math.Round(rounded), 'f', 0, 64)
+		}
+		out = append(out, text)
+	}
+	return append(out, parts[1]), nil
+}
+
+// labels of keys whose names don't read well.
+var labels = map[string]string{
+	"train.n_grpo_steps":         "GRPO steps",
+	"algorithm.beta":             "KL weight (beta)",
+	"algorithm.gamma":            "discount (gamma)",
+	"algorithm.type":             "algorithm",
+	"algorithm.gae_lambda":       "GAE lambda",
+	"train.lr_scheduler":         "learning rate schedule",
+	"train.warmup_steps":         "warm-up steps",
+	"train.adam_betas":           "AdamW betas",
+	"train.adam_eps":             "AdamW eps",
+	"rollout.sampling_top_p":     "sampling top-p",
+	"rollout.sampling_top_k":     "sampling top-k",
+	"algorithm.kl_estimator":     "KL estimator",
+	"algorithm.kl_in":            "KL in",
+	"algorithm.cliprange":        "clip range",
+	"algorithm.epsilon_high":     "upper clip range",
+	"reward.functions":           "reward functions",
+	"algorithm.scale_rewards":    "scale_rewards",
+	"algorithm.dynamic_sampling": "dynamic sampling",
+}
+
+// shortName is the name of a key in the names of arms and folders.
+func shortName(path string) string {
+	if path == RateKey {
+		return "lr"
+	}
+	return yamldoc.LastPart(path)
+}
+
+// labelOf is the default label of a key in figures and tables.
+func labelOf(path string) string {
+	if s, ok := labels[path]; ok {
+		return s
+	}
+	return strings.ReplaceAll(yamldoc.LastPart(path), "_", " ")
+}
+
+// canonical writes a value as in the name of an arm: 3e-5 for 0.00003, lists with one
+// space after each comma. A string that is no value of the key's type is unchanged;
+// resolving the arm reports it.
+func canonical(k config.Key, text string) string {
+	if k.Kind != reflect.String {
+		text = strings.TrimSpace(text)
+	}
+	switch k.Kind {
+	case reflect.Float64:
+		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return textutil.Number(f + 0)
+		}
+	case reflect.Int, reflect.Uint64:
+		return strings.TrimPrefix(text, "+")
+	case reflect.Slice, reflect.Array:
+		inner := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+		parts := strings.Split(inner, ",")
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return text
 }

@@ -85,36 +85,24 @@ func FindEqual(dirs []string) ([]EqualRuns, error) {
 					continue
 				}
 				seen[path] = true
+				state := sweepdir.StateOf(from, e)
+				run := EqualRun{Dir: path, Seed: e.Seed, State: state.State}
+				if state.Finished() {
+					run.Weights = state.Run.Result.WeightsSHA256
+				}
 				i := slices.IndexFunc(out, func(g EqualRuns) bool { return g.Hash == e.Hash })
 				if i < 0 {
 					i, out = len(out), append(out, EqualRuns{Hash: e.Hash})
 				}
-				out[i].Runs = append(out[i].Runs, equalRun(from, e))
+				out[i].Runs = append(out[i].Runs, run)
 			}
 		}
 	}
 	out = slices.DeleteFunc(out, func(g EqualRuns) bool { return len(g.Runs) < 2 })
-	for i := range out {
-		out[i].Identical = haveSameWeights(out[i].Runs)
+	for i, g := range out {
+		done := slices.DeleteFunc(slices.Clone(g.Runs), func(r EqualRun) bool { return r.Weights == "" })
+		same := func(a, b EqualRun) bool { return a.Weights == b.Weights }
+		out[i].Identical = len(done) > 1 && len(slices.CompactFunc(done, same)) == 1
 	}
 	return out, nil
-}
-
-func equalRun(dir string, e sweepdir.Entry) EqualRun {
-	state := sweepdir.StateOf(dir, e)
-	out := EqualRun{Dir: e.Path(dir), Seed: e.Seed, State: state.State}
-	if state.Finished() {
-		out.Weights = state.Run.Result.WeightsSHA256
-	}
-	return out
-}
-
-func haveSameWeights(runs []EqualRun) bool {
-	var all []string
-	for _, r := range runs {
-		if r.Weights != "" {
-			all = append(all, r.Weights)
-		}
-	}
-	return len(all) > 1 && len(slices.Compact(all)) == 1
 }

@@ -57,28 +57,23 @@ func newProbe(now func() time.Time, limit time.Duration) Probe {
 			_, err := train.Run(ctx, cfg, train.Options{Dir: dir, Threads: threads, Now: now, Observer: p})
 			ended <- err
 		}()
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		for interrupted, running := parent.Done(), true; running; {
+		nothing := fmt.Errorf("measure the first steps: %w", train.ErrNothingSaved)
+		select {
+		case err = <-ended:
+		case <-parent.Done():
 			select {
 			case err = <-ended:
-				running = false
-			case <-interrupted:
-				interrupted = nil
-				timer.Reset(probeGrace)
-			case <-timer.C:
-				// The run can stop only between steps; it ends on its own.
-				if parent.Err() != nil {
-					return Measured{}, fmt.Errorf("measure the first steps: %w", train.ErrNothingSaved)
-				}
-				return p.measured(cfg), nil
+			case <-time.After(probeGrace): // the run can stop only between steps; it ends on its own
+				return Measured{}, nothing
 			}
+		case <-time.After(limit):
+			return p.measured(cfg), nil
 		}
 		if err != nil && !errors.Is(err, train.ErrInterrupted) {
 			return Measured{}, err
 		}
 		if parent.Err() != nil || len(p.steps) < 2 {
-			return Measured{}, fmt.Errorf("measure the first steps: %w", train.ErrNothingSaved)
+			return Measured{}, nothing
 		}
 		return p.measured(cfg), nil
 	}
@@ -97,31 +92,33 @@ type prober struct {
 	steps     []rundir.Metrics
 }
 
-// Begin implements train.Observer.
-func (p *prober) Begin(int, int) {
+// at calls f with the time now.
+func (p *prober) at(f func(now time.Time)) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	p.opened = p.now()
+	f(p.now())
 }
+
+// Begin implements train.Observer.
+func (p *prober) Begin(int, int) { p.at(func(now time.Time) { p.opened = now }) }
 
 // Eval implements train.Observer.
 func (p *prober) Eval(rundir.Eval) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	if p.evaluated.IsZero() {
-		p.evaluated = p.now()
-		p.stepped = p.evaluated
-	}
+	p.at(func(now time.Time) {
+		if p.evaluated.IsZero() {
+			p.evaluated, p.stepped = now, now
+		}
+	})
 }
 
 // Step implements train.Observer.
 func (p *prober) Step(m rundir.Metrics) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	p.steps, p.stepped = append(p.steps, m), p.now()
-	if n := len(p.steps); n > probeSteps && (p.stepped.Sub(p.evaluated) >= probeTime || n >= maxProbeSteps) {
-		p.stop()
-	}
+	p.at(func(now time.Time) {
+		p.steps, p.stepped = append(p.steps, m), now
+		if n := len(p.steps); n > probeSteps && (now.Sub(p.evaluated) >= probeTime || n >= maxProbeSteps) {
+			p.stop()
+		}
+	})
 }
 
 // Note implements train.Observer.

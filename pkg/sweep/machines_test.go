@@ -111,18 +111,3 @@ func TestTaskWaits(t *testing.T) {
 		}
 	})
 }
-
-// Status names the machine and the job of a running run.
-func TestStatusOnAnotherMachine(t *testing.T) {
-	m := fakeManifest(1, 1)
-	dir := writeSweep(t, m)
-	away(t, m.Runs[0].Path(dir))
-	s, err := ReadStatus(dir, time.Now(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := s.Runs[0]
-	if r.State != rundir.StateRunning || r.Host != "n2" || r.Job != "slurm 7_3" || r.Attempts != 1 || !r.Elsewhere {
-		t.Errorf("%+v", r)
-	}
-}

@@ -246,8 +246,12 @@ func (r *scan) removeCopies() {
 func copyRun(from, to, arm string, seed uint64) error {
 	temp := filepath.Join(filepath.Dir(to), copyPrefix+filepath.Base(to))
 	err := copyFolder(from, temp)
-	if err == nil {
-		err = renameArm(temp, arm, seed)
+	table := filepath.Join(temp, rundir.TableFile)
+	if _, missing := os.Lstat(table); err == nil && missing == nil {
+		var run *rundir.Run
+		if run, err = rundir.Open(temp); err == nil {
+			err = rundir.WriteFileAtomic(table, run.CSV(arm, strconv.FormatUint(seed, 10)))
+		}
 	}
 	if err == nil {
 		// This fails if the folder was made in the meantime, because it is not empty.
@@ -257,19 +261,6 @@ func copyRun(from, to, arm string, seed uint64) error {
 		return errors.Join(err, os.RemoveAll(temp))
 	}
 	return nil
-}
-
-// renameArm writes the metrics.csv of a run again, if it has one, for another arm.
-func renameArm(path, arm string, seed uint64) error {
-	table := filepath.Join(path, rundir.TableFile)
-	if _, err := os.Lstat(table); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	run, err := rundir.Open(path)
-	if err != nil {
-		return err
-	}
-	return rundir.WriteFileAtomic(table, run.CSV(arm, strconv.FormatUint(seed, 10)))
 }
 
 // copyFolder copies files and folders with their times, except the claims and

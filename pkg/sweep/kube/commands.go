@@ -82,7 +82,7 @@ func (s Settings) filesPod() (string, error) {
 			Resources: resources{need, need}, SecurityContext: unprivileged(),
 			VolumeMounts: []mount{{runsVolume, s.Mount, false}},
 		}},
-		Volumes: []volume{{Name: runsVolume, Claim: &claim{s.Claim}}},
+		Volumes: []volume{{Name: runsVolume, Claim: claim(s.Claim)}},
 	}})
 	if err != nil {
 		return "", err

@@ -115,7 +115,7 @@ func TestRenderProperties(t *testing.T) {
 		if got := pod.Containers[0].Image; got != s.Image {
 			t.Errorf("image %q is %q", s.Image, got)
 		}
-		if got := pod.Volumes[0].Claim.ClaimName; got != s.Claim {
+		if got := pod.Volumes[0].Claim["claimName"]; got != s.Claim {
 			t.Errorf("claim %q is %q", s.Claim, got)
 		}
 		if j.Metadata.Namespace != s.Namespace || c.Metadata.Namespace != s.Namespace {

@@ -25,19 +25,18 @@ type job struct {
 }
 
 type jobSpec struct {
-	CompletionMode       string        `yaml:"completionMode"`
-	Completions          int           `yaml:"completions"`
-	Parallelism          int           `yaml:"parallelism"`
-	BackoffLimitPerIndex int           `yaml:"backoffLimitPerIndex"`
-	MaxFailedIndexes     int           `yaml:"maxFailedIndexes"`
-	PodReplacementPolicy string        `yaml:"podReplacementPolicy"`
-	PodFailurePolicy     failurePolicy `yaml:"podFailurePolicy"`
-	Template             podTemplate   `yaml:"template"`
+	CompletionMode       string      `yaml:"completionMode"`
+	Completions          int         `yaml:"completions"`
+	Parallelism          int         `yaml:"parallelism"`
+	BackoffLimitPerIndex int         `yaml:"backoffLimitPerIndex"`
+	MaxFailedIndexes     int         `yaml:"maxFailedIndexes"`
+	PodReplacementPolicy string      `yaml:"podReplacementPolicy"`
+	PodFailurePolicy     rules       `yaml:"podFailurePolicy"`
+	Template             podTemplate `yaml:"template"`
 }
 
-type failurePolicy struct {
-	Rules []failureRule `yaml:"rules"`
-}
+// rules are under the key "rules".
+type rules map[string][]failureRule
 
 type failureRule struct {
 	Action          string         `yaml:"action"`
@@ -71,16 +70,12 @@ type podSpec struct {
 }
 
 type podSecurity struct {
-	RunAsNonRoot        bool    `yaml:"runAsNonRoot"`
-	RunAsUser           int     `yaml:"runAsUser"`
-	RunAsGroup          int     `yaml:"runAsGroup"`
-	FSGroup             int     `yaml:"fsGroup"`
-	FSGroupChangePolicy string  `yaml:"fsGroupChangePolicy"`
-	SeccompProfile      seccomp `yaml:"seccompProfile"`
-}
-
-type seccomp struct {
-	Type string `yaml:"type"`
+	RunAsNonRoot        bool              `yaml:"runAsNonRoot"`
+	RunAsUser           int               `yaml:"runAsUser"`
+	RunAsGroup          int               `yaml:"runAsGroup"`
+	FSGroup             int               `yaml:"fsGroup"`
+	FSGroupChangePolicy string            `yaml:"fsGroupChangePolicy"`
+	SeccompProfile      map[string]string `yaml:"seccompProfile"`
 }
 
 type container struct {
@@ -96,17 +91,9 @@ type container struct {
 }
 
 type variable struct {
-	Name  string `yaml:"name"`
-	Value string `yaml:"value,omitempty"`
-	From  *from  `yaml:"valueFrom,omitempty"`
-}
-
-type from struct {
-	Field field `yaml:"fieldRef"`
-}
-
-type field struct {
-	Path string `yaml:"fieldPath"`
+	Name  string                       `yaml:"name"`
+	Value string                       `yaml:"value,omitempty"`
+	From  map[string]map[string]string `yaml:"valueFrom,omitempty"`
 }
 
 type resources struct {
@@ -130,15 +117,7 @@ type mount struct {
 }
 
 type volume struct {
-	Name      string     `yaml:"name"`
-	Claim     *claim     `yaml:"persistentVolumeClaim,omitempty"`
-	ConfigMap *configRef `yaml:"configMap,omitempty"`
-}
-
-type claim struct {
-	ClaimName string `yaml:"claimName"`
-}
-
-type configRef struct {
-	Name string `yaml:"name"`
+	Name      string            `yaml:"name"`
+	Claim     map[string]string `yaml:"persistentVolumeClaim,omitempty"`
+	ConfigMap map[string]string `yaml:"configMap,omitempty"`
 }

@@ -110,7 +110,7 @@ func (s Settings) jobSpec(name string, labels map[string]string, runs []int) job
 		// A pod is replaced when it has ended and not when it is asked to: a run's folder has one
 		// writer.
 		PodReplacementPolicy: "Failed",
-		PodFailurePolicy: failurePolicy{[]failureRule{
+		PodFailurePolicy: rules{"rules": {
 			// Preempted, evicted, or its node is gone.
 			{Action: "Ignore", OnPodConditions: []podCondition{{"DisruptionTarget", "True"}}},
 			onExit("FailIndex", sweep.ExitUsage),
@@ -149,24 +149,28 @@ func (s Settings) podSpec(name string, runs []int) podSpec {
 			// A Job runs an index once at a time, so a claim of this Job's pod with the same index is void.
 			// The UID distinguishes the Job from a deleted one whose pods may still be saving.
 			Env: []variable{
-				{Name: "JOB_UID", From: &from{field{"metadata.labels['batch.kubernetes.io/controller-uid']"}}},
+				{Name: "JOB_UID", From: map[string]map[string]string{
+					"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"},
+				}},
 				{Name: "GRPO_JOB", Value: name + "/$(JOB_UID)"}, {Name: "GOMAXPROCS", Value: cpus},
 			},
 			Resources: resources{need, need}, SecurityContext: unprivileged(),
 			VolumeMounts: []mount{{runsVolume, s.Mount, false}, {sweepVolume, preparedDir, true}},
 		}},
 		Volumes: []volume{
-			{Name: runsVolume, Claim: &claim{s.Claim}}, {Name: sweepVolume, ConfigMap: &configRef{name}},
+			{Name: runsVolume, Claim: claim(s.Claim)}, {Name: sweepVolume, ConfigMap: map[string]string{"name": name}},
 		},
 	}
 }
+
+func claim(name string) map[string]string { return map[string]string{"claimName": name} }
 
 // nobody and unprivileged are what the "restricted" policy of a namespace asks for. Where a volume
 // supports it, its files belong to the pods' group.
 func nobody() podSecurity {
 	return podSecurity{
 		RunAsNonRoot: true, RunAsUser: user, RunAsGroup: user, FSGroup: user,
-		FSGroupChangePolicy: "OnRootMismatch", SeccompProfile: seccomp{"RuntimeDefault"},
+		FSGroupChangePolicy: "OnRootMismatch", SeccompProfile: map[string]string{"type": "RuntimeDefault"},
 	}
 }
 

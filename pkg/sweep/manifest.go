@@ -247,3 +247,38 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 
 // policyLossKeys are the keys among those of [AxesRequest] that DPO does not read.
 var policyLossKeys = []string{"algorithm.loss_type", "algorithm.length_normalization", "algorithm.use_std_normalization"}
+
+// maxFolder bounds the name of a run's folder, in bytes, so that it fits into tables.
+const maxFolder = 100
+
+// folder is the name of a run's folder: arm and seed, in characters that are safe in
+// shells, file systems and URLs, and the hash, which identifies the run.
+func folder(arm string, seed uint64, hash string) string {
+	tail := fmt.Sprintf("_seed-%d-%s", seed, hash)
+	name := safeName(arm)
+	if room := maxFolder - len(tail); len(name) > room {
+		name = strings.TrimRight(name[:room], "._-")
+	}
+	return name + tail
+}
+
+// safeName keeps letters, digits and ".-", writes "=" as "-", and replaces other
+// characters, also several in a row, by an underscore.
+func safeName(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '-':
+			b.WriteRune(r)
+		case r == '=':
+			b.WriteByte('-')
+		case !strings.HasSuffix(b.String(), "_"):
+			b.WriteByte('_')
+		}
+	}
+	name := strings.TrimLeft(b.String(), ".-_")
+	if name = strings.TrimRight(name, "_"); name == "" {
+		return "arm"
+	}
+	return name
+}

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/yamldoc"
 	"grpo/pkg/config"
 )
 
@@ -18,7 +19,7 @@ func TestFindKey(t *testing.T) {
 	long(t)
 	var names []string
 	for _, k := range config.Keys() {
-		names = append(names, k.Path, lastPart(k.Path))
+		names = append(names, k.Path, yamldoc.LastPart(k.Path))
 	}
 	for _, alias := range []string{"lr", "num_iterations", "epsilon"} {
 		names = append(names, alias, "train."+alias, "algorithm."+alias)
