@@ -23,7 +23,8 @@ type gateFlags struct {
 }
 
 func (g *gateFlags) add(fs *pflag.FlagSet) {
-	const usage = "exit with 1 if the final validation reward (of an arm: the mean over its seeds) is below this `reward`, 0 to 1"
+	const usage = "exit with 1 if the final validation reward (of an arm: the mean over its seeds) is below this " +
+		"`reward`, 0 to 1"
 	fs.Func("fail-below", usage, func(text string) error {
 		v, err := within(text, 1)
 		if err != nil {

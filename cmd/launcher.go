@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,12 +21,12 @@ import (
 
 // clusterKeys are the keys of every cluster with flags of their own, for sweep, ablate and assignment.
 // A launcher has more ([launch.Kind.Flags]).
-var clusterKeys = []launch.Flag{
-	{Name: "launcher", Key: "launcher.type", Type: "TYPE", Usage: "where runs are trained: " + strings.Join(config.LauncherTypes(), ", ")},
-	{Name: "cpus", Key: "launcher.cpus", Type: "int", Usage: "cluster: cores of one run"},
-	{Name: "memory", Key: "launcher.memory", Type: "AMOUNT", Usage: "cluster: memory of one run, such as 4G"},
-	{Name: "time", Key: "launcher.time", Type: "TIME", Usage: "cluster: time limit of one run, such as 2:30:00"},
-	{Name: "parallelism", Key: "launcher.parallelism", Type: "int", Usage: "cluster: maximum number of runs at a time"},
+var clusterKeys = []keyFlag{
+	{"launcher", "launcher.type", "TYPE", "where runs are trained: " + strings.Join(config.LauncherTypes(), ", ")},
+	{"cpus", "launcher.cpus", "int", "cluster: cores of one run"},
+	{"memory", "launcher.memory", "AMOUNT", "cluster: memory of one run, such as 4G"},
+	{"time", "launcher.time", "TIME", "cluster: time limit of one run, such as 2:30:00"},
+	{"parallelism", "launcher.parallelism", "int", "cluster: maximum number of runs at a time"},
 }
 
 // launcherFlags are the flags of sweep, ablate and assignment about where runs are trained.
@@ -38,15 +39,14 @@ type launcherFlags struct {
 // launcherKeys are the flags with one value, and those of lists of lines, which are repeatable. Help
 // takes the name of a value of these from the backquotes.
 func launcherKeys() (keys, lines []keyFlag) {
-	all := clusterKeys
+	keys = slices.Clone(clusterKeys)
 	for _, k := range launch.Kinds {
-		all = append(all[:len(all):len(all)], k.Flags...)
-	}
-	for _, f := range all {
-		if key := (keyFlag{f.Name, f.Key, f.Type, f.Usage}); f.Type == "" {
-			lines = append(lines, key)
-		} else {
-			keys = append(keys, key)
+		for _, f := range k.Flags {
+			if key := (keyFlag{f.Name, f.Key, f.Type, f.Usage}); f.Type == "" {
+				lines = append(lines, key)
+			} else {
+				keys = append(keys, key)
+			}
 		}
 	}
 	return keys, lines
@@ -59,7 +59,8 @@ func (f *launcherFlags) add(c *cobra.Command) {
 		c.Flags().StringArray(k.flag, nil, k.usage+" ("+k.key+")")
 	}
 	c.Flags().BoolVar(&f.wait, "wait", false, "Slurm: stay, show progress, and report at the end")
-	c.Flags().StringVar(&f.manifest, "manifest", "", "Kubernetes: write the manifest to this `FILE` (default standard output)")
+	c.Flags().StringVar(&f.manifest, "manifest", "",
+		"Kubernetes: write the manifest to this `FILE` (default standard output)")
 	complete(c, "launcher", config.LauncherTypes, cobra.ShellCompDirectiveNoFileComp)
 }
 
@@ -104,7 +105,8 @@ func (f *launcherFlags) check(k launch.Kind, jobs int) error {
 	problem := ""
 	switch {
 	case !isCluster(k) && f.cluster != "":
-		problem = fmt.Sprintf("%s has no effect on this machine (add --launcher %s, or leave it out)", f.cluster, only(isCluster))
+		problem = fmt.Sprintf("%s has no effect on this machine (add --launcher %s, or leave it out)",
+			f.cluster, only(isCluster))
 	case isCluster(k) && jobs > 0:
 		problem = "--jobs is for this machine (--parallelism limits the runs at a time on a cluster)"
 	case f.wait && !withWait(k):
@@ -138,7 +140,8 @@ func (f *sweepFlags) start(ctx context.Context, s *State, j *launch.Job, prepare
 		Options: sweep.Options{
 			Jobs: f.jobs, FailFast: f.failFast, Version: version, Memory: s.available(), Disk: s.checkDisk, Now: s.Now,
 		},
-		Note: noteTo(s), Wait: f.launcher.wait, Manifest: f.launcher.manifest, Args: s.Args, Env: s.Env, Continued: f.continued,
+		Note: noteTo(s), Wait: f.launcher.wait, Manifest: f.launcher.manifest, Continued: f.continued,
+		Args: s.Args, Env: s.Env,
 	}
 	switch {
 	case f.dryRun:

@@ -90,7 +90,8 @@ var schemas = slices.Concat([]schemaEntry{
 func receipts() (out []schemaEntry) {
 	for _, k := range launch.Kinds {
 		if k.Receipt != nil {
-			out = append(out, schemaEntry{name: k.Name + "-json", what: "--launcher " + k.Name + " --json", of: reflect.TypeOf(k.Receipt)})
+			what := "--launcher " + k.Name + " --json"
+			out = append(out, schemaEntry{name: k.Name + "-json", what: what, of: reflect.TypeOf(k.Receipt)})
 		}
 	}
 	return out

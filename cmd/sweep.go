@@ -48,7 +48,8 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 	f.out.addShow(fs)
 	f.gate.add(fs)
 	countVar(fs, &f.jobs, "jobs", 0, 0, maxCount,
-		"parallel runs (0 = one per core, which is also the maximum; fewer if memory is short, 1 for a Llama or Qwen network on a GPU)")
+		"parallel runs (0 = one per core, which is also the maximum; fewer if memory is short, "+
+			"1 for a Llama or Qwen network on a GPU)")
 	fs.BoolVar(&f.failFast, "fail-fast", false,
 		"if a run fails, save the others and stop (default: the others continue)")
 	// --keep-going, the default, remains for scripts that pass it. It is hidden and not

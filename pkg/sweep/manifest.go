@@ -246,7 +246,9 @@ func (p *planner) fixed(varied []string) ([]sweepdir.Override, error) {
 }
 
 // policyLossKeys are the keys among those of [AxesRequest] that DPO does not read.
-var policyLossKeys = []string{"algorithm.loss_type", "algorithm.length_normalization", "algorithm.use_std_normalization"}
+var policyLossKeys = []string{
+	"algorithm.loss_type", "algorithm.length_normalization", "algorithm.use_std_normalization",
+}
 
 // maxFolder bounds the name of a run's folder, in bytes, so that it fits into tables.
 const maxFolder = 100

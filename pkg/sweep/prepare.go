@@ -57,7 +57,8 @@ func (p *Located) AddedText() string {
 	if len(p.Added) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s added to the sweep in this folder: %s", textutil.Count(len(p.Added), "seed"), joinSeeds(p.Added, " "))
+	return fmt.Sprintf("%s added to the sweep in this folder: %s",
+		textutil.Count(len(p.Added), "seed"), joinSeeds(p.Added, " "))
 }
 
 // stateOf reads the state of a run of the plan.

@@ -44,7 +44,8 @@ type TaskOptions struct {
 func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir.Result, error) {
 	m, err := sweepdir.ReadManifest(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s is not the folder of a sweep (\"grpo sweep --prepare\" writes one)", config.ErrConfig, dir)
+		return nil, fmt.Errorf("%w: %s is not the folder of a sweep (\"grpo sweep --prepare\" writes one)",
+			config.ErrConfig, dir)
 	}
 	if err != nil {
 		return nil, config.Invalid(rundir.Explain(err))

@@ -70,7 +70,8 @@ func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, e
 	opts.Pause = cmp.Or(opts.Pause, 40*time.Second)
 	opts.Grace = cmp.Or(opts.Grace, time.Minute)
 	w := &waiter{
-		WaitOptions: opts, pause: opts.Pause, asked: opts.Now().Add(opts.Pause), gone: map[int]time.Time{}, held: map[string]bool{},
+		WaitOptions: opts, pause: opts.Pause, asked: opts.Now().Add(opts.Pause),
+		gone: map[int]time.Time{}, held: map[string]bool{},
 	}
 	tick := time.NewTicker(opts.Poll)
 	defer tick.Stop()

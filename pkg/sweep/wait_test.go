@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
 
@@ -109,33 +108,5 @@ func TestWaitForRunsOfALaterStage(t *testing.T) {
 	defer stop()
 	if _, err := Wait(ctx, dir, opts); !errors.Is(err, train.ErrInterrupted) || j.count(Started) != 2 || j.count(Queued) != 1 {
 		t.Errorf("%v; %d started, %d queued", err, j.count(Started), j.count(Queued))
-	}
-}
-
-// A list of a thousand finished runs: see docs/cluster.md.
-func BenchmarkStatus(b *testing.B) {
-	dir := b.TempDir()
-	m := fakeManifest(20, 50)
-	for _, e := range m.Runs {
-		path := e.Path(dir)
-		result := `{"status":"done","steps":200,"final":{"sampled":{"answer_reward":0.5}},"files":{` +
-			strings.Repeat(`"x":"0123456789",`, 200) + `"y":""}}`
-		err := errors.Join(os.MkdirAll(path, 0o777), os.WriteFile(filepath.Join(path, rundir.ResultFile), []byte(result), 0o666))
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-	data, err := rundir.Marshal(m)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "manifest.json"), data, 0o666)
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		s, err := ReadStatus(dir, time.Now(), nil)
-		if err != nil || !s.Finished {
-			b.Fatalf("%v, %v", s, err)
-		}
 	}
 }

@@ -80,7 +80,8 @@ func (s Settings) labels(name string) (map[string]string, error) {
 		}
 		if !ok || len(prefix) > 253 || !dnsSubdomain.MatchString(prefix) || !qualified.MatchString(last) ||
 			value != "" && !qualified.MatchString(value) {
-			return nil, fmt.Errorf("%s is not a label key=value (letters, digits, -, _ and ., at most 63 of each)", textutil.Quote(l))
+			return nil, fmt.Errorf("%s is not a label key=value (letters, digits, -, _ and ., at most 63 of each)",
+				textutil.Quote(l))
 		}
 		out[key] = value
 	}

@@ -41,7 +41,8 @@ type slurmLauncher struct{ run slurm.Exec }
 // Check implements [Launcher].
 func (l slurmLauncher) Check(ctx context.Context, j *Job) error {
 	if strings.Contains(j.Dir, `\`) {
-		return fmt.Errorf("%w: %s: Slurm takes no backslash in the path of a log; give another --out", config.ErrConfig, j.Dir)
+		return fmt.Errorf("%w: %s: Slurm takes no backslash in the path of a log; give another --out",
+			config.ErrConfig, j.Dir)
 	}
 	if _, err := l.run(ctx, "", "sbatch", "--version"); err != nil {
 		return fmt.Errorf("submit the runs: %w", err)
@@ -193,14 +194,16 @@ func (l slurmLauncher) script(
 	}
 	return slurm.Script{
 		Name: "grpo-" + p.Manifest.Hash, Comment: p.Manifest.Hash, Dir: program.dir, Settings: p.Launcher,
-		Log: filepath.Join(slurm.LogFolder(dir), "%A_%a.log"), Signal: true, CPUs: need.CPUs, Memory: need.Memory, Time: need.Time,
+		Log: filepath.Join(slurm.LogFolder(dir), "%A_%a.log"), Signal: true,
+		CPUs: need.CPUs, Memory: need.Memory, Time: need.Time,
 		Command: []string{program.path, "task", "--sweep", dir},
 	}, nil
 }
 
 // submitMissing submits the runs of these entries that are still missing.
 func (l slurmLauncher) submitMissing(
-	ctx context.Context, j *Job, p *sweep.Located, entries []sweepdir.Entry, q *slurm.Queue, task slurm.Script, s *submitted,
+	ctx context.Context, j *Job, p *sweep.Located, entries []sweepdir.Entry, q *slurm.Queue, task slurm.Script,
+	s *submitted,
 ) error {
 	busy := q.Busy()
 	var todo []int

@@ -38,7 +38,8 @@ func (l slurmLauncher) Preview(ctx context.Context, j *Job) (string, error) {
 		todo, entries = append(todo, row.Index), append(entries, p.Manifest.Runs[i])
 	}
 	if len(todo) == 0 {
-		return fmt.Sprintf("nothing to submit: every run of %s is finished, queued or running\n", textutil.Printable(p.Dir, 0)), nil
+		dir := textutil.Printable(p.Dir, 0)
+		return fmt.Sprintf("nothing to submit: every run of %s is finished, queued or running\n", dir), nil
 	}
 	task, err := l.script(ctx, j, p, entries, program)
 	if err != nil {

@@ -190,8 +190,10 @@ func (q *Queue) Busy() map[int]bool {
 	}
 	out := map[int]bool{}
 	for _, t := range q.tasks {
-		if s := byJob[t.Job]; !t.Ended() && !t.LaunchFailed() && t.Index >= 0 && slices.Contains(s.Indices, t.Index+s.Offset) {
-			out[t.Index+s.Offset] = true
+		s := byJob[t.Job]
+		index := t.Index + s.Offset
+		if !t.Ended() && !t.LaunchFailed() && t.Index >= 0 && slices.Contains(s.Indices, index) {
+			out[index] = true
 		}
 	}
 	return out
