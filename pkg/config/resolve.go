@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"grpo/pkg/gsm8k"
@@ -103,6 +104,16 @@ func (a *Algorithm) stdAskedBy() (key string, std bool) {
 	return "", false
 }
 
+// adopt gives a key the value that the key by asks for, unless a source stronger than limit set it.
+func (l *Loaded[T]) adopt(path string, value any, by string, limit Source) bool {
+	if l.origins[path].Source > limit {
+		return false
+	}
+	keysOf(&l.Config).find(path).value.Set(reflect.ValueOf(value))
+	l.origins[path] = Origin{AskedBy: by}
+	return true
+}
+
 // useWholeFiles takes all validation and test problems of files unless a source gives a size: the
 // default sizes are for generated problems, which are unlimited. Sizes in an embedded configuration
 // count if they differ from the defaults, as in smoke.
@@ -112,13 +123,34 @@ func (l *Loaded[T]) useWholeFiles() {
 		return
 	}
 	usual := Default().Data
-	follow := func(key string, size *int, usual int) {
-		if *size == usual && l.origins[key].Source <= SourceEmbedded {
-			*size, l.origins[key] = 0, Origin{AskedBy: "data.source"}
-		}
+	if c.Data.ValSize == usual.ValSize {
+		l.adopt("data.val_size", 0, "data.source", SourceEmbedded)
 	}
-	follow("data.val_size", &c.Data.ValSize, usual.ValSize)
-	follow("data.test_size", &c.Data.TestSize, usual.TestSize)
+	if c.Data.TestSize == usual.TestSize {
+		l.adopt("data.test_size", 0, "data.source", SourceEmbedded)
+	}
+}
+
+// loraRate is how much higher the learning rate of adapters is than that of all weights
+// (Schulman and Thinking Machines Lab, "LoRA without regret", 2025).
+const loraRate = 10
+
+// useLoRARate raises the default learning rate under LoRA. A rate of the source that sets
+// the rank, or of a stronger one, is meant for the adapters.
+func (l *Loaded[T]) useLoRARate() {
+	c, ok := any(&l.Config).(*Config)
+	if !ok || c.Train.LoRA.Rank == 0 {
+		return
+	}
+	const path = "train.learning_rate"
+	rate, rank := l.origins[path], l.origins["train.lora.rank"]
+	if rank.AskedBy != "" {
+		rank = l.origins[rank.AskedBy]
+	}
+	if rate.Source <= SourceEmbedded && rate.Source < rank.Source {
+		rate.AskedBy = "train.lora.rank"
+		c.Train.LearningRate, l.origins[path] = loraRate*c.Train.LearningRate, rate
+	}
 }
 
 // Checkpoint is the file named by a path in model.init or algorithm.teacher.
@@ -132,77 +164,85 @@ type Checkpoint struct {
 }
 
 // useCheckpoints replaces a folder in model.init and algorithm.teacher by the weights in it, and
-// takes the size of the model from model.init. A different size set by the user is an error. An
-// unreadable checkpoint is reported when the weights are loaded. broken collects the keys that need
+// takes the size of the model and the form of adapters from model.init. Different ones set by the user are
+// errors. An unreadable checkpoint is reported when the weights are loaded. broken collects the keys that need
 // no further checks.
 func (l *Loaded[T]) useCheckpoints(opts LoadOptions, broken map[string]bool) (problems []string) {
-	find := opts.Checkpoint
-	locate := func(key string, path *string, adapterBase string) (c Checkpoint) {
-		if find == nil || *path == "" || *path == "base" || *path == "random" {
+	keys := keysOf(&l.Config)
+	show := func(path string) string {
+		return fmt.Sprintf("%s (%v, %s)", path, keys.find(path).value, l.origins[path])
+	}
+	locate := func(path, adapterBase string) (c Checkpoint) {
+		name := keys.find(path).value
+		if opts.Checkpoint == nil || name.String() == "" || name.String() == "base" || name.String() == "random" {
 			return c
 		}
-		c, err := find(*path, adapterBase)
+		c, err := opts.Checkpoint(name.String(), adapterBase)
 		if err != nil {
-			broken[key] = true
-			problems = append(problems, fmt.Sprintf("%s (%s, %s): %v", key, *path, l.origins[key], err))
+			broken[path] = true
+			problems = append(problems, fmt.Sprintf("%s: %v", show(path), err))
 			return Checkpoint{}
 		}
 		if c.File != "" {
-			*path = c.File
+			name.SetString(c.File)
 		}
 		return c
 	}
-	var m *Model
-	var found Checkpoint
-	switch c := any(&l.Config).(type) {
+	const init = "model.init"
+	found := locate(init, keys.find("model.adapter_base").value.String())
+	lora := "lora"
+	switch any(&l.Config).(type) {
 	case *Config:
-		m, found = &c.Model, locate("model.init", &c.Model.Init, c.Model.AdapterBase)
-		const rate = "train.learning_rate"
-		if found.LearningRate > 0 && l.origins[rate].Source == SourceDefault {
-			c.Train.LearningRate, l.origins[rate] = found.LearningRate, Origin{AskedBy: "model.init"}
+		lora = "train.lora"
+		if found.LearningRate > 0 {
+			l.adopt("train.learning_rate", found.LearningRate, init, SourceDefault)
 		}
-		const length = "eval.max_tokens"
-		usual := l.origins[length].Source == SourceDefault && l.origins["rollout.sampling_max_tokens"].Source == SourceDefault
-		if opts.Only != "" && found.EvalTokens > 0 && usual {
-			c.Eval.MaxTokens, l.origins[length] = found.EvalTokens, Origin{AskedBy: "model.init"}
+		if opts.Only != "" && found.EvalTokens > 0 && l.origins["rollout.sampling_max_tokens"].Source == SourceDefault {
+			l.adopt("eval.max_tokens", found.EvalTokens, init, SourceDefault)
 		}
-		locate("algorithm.teacher", &c.Algorithm.Teacher, "")
-	case *SFT:
-		m, found = &c.Model, locate("model.init", &c.Model.Init, c.Model.AdapterBase)
+		locate("algorithm.teacher", "")
 	case *RewardModel:
-		m, found = &c.Model, locate("model.init", &c.Model.Init, c.Model.AdapterBase)
-		const rate = "learning_rate"
-		if found.LearningRate > 0 && l.origins[rate].Source <= SourceEmbedded {
-			c.LearningRate, l.origins[rate] = decoderRewardRate, Origin{AskedBy: "model.init"}
+		if found.LearningRate > 0 {
+			l.adopt("learning_rate", decoderRewardRate, init, SourceEmbedded)
 		}
 		if found.LoRA != nil {
-			return append(problems, fmt.Sprintf("model.init (%s, %s) has adapters: a reward model trains all weights (merge "+
-				"them first with: grpo export --merge)", m.Init, l.origins["model.init"]))
+			return append(problems, show(init)+" has adapters: a reward model trains all weights (merge them first with: "+
+				"grpo export --merge)")
 		}
 	}
 	if found.File == "" {
 		return problems
 	}
-	switch {
+	switch base := keys.find("model.adapter_base"); {
 	case found.LoRA != nil:
-		problems = append(problems, l.followAdapters(found.LoRA)...)
-	case m.AdapterBase != "":
-		problems = append(problems, fmt.Sprintf("model.adapter_base (%s, %s) has no effect: model.init (%s) is not a "+
-			"PEFT folder", m.AdapterBase, l.origins["model.adapter_base"], m.Init))
+		for _, want := range keysOf(found.LoRA) {
+			path := lora + "." + want.path
+			have := keys.find(path)
+			same := have.format() == want.format()
+			if a, ok := have.value.Interface().([]string); ok {
+				same = sameSet(a, found.LoRA.Targets)
+			}
+			if !same && !l.adopt(path, want.value.Interface(), init, SourceEmbedded) {
+				problems = append(problems, fmt.Sprintf("%s (%s) contradicts model.init (%s): the adapters there are trained "+
+					"further as they are; leave %s out, or merge them into their base first",
+					path, l.origins[path], keys.find(init).value, lora))
+			}
+			have.value.Set(want.value)
+		}
+	case base.value.String() != "":
+		problems = append(problems, fmt.Sprintf("%s has no effect: model.init (%s) is not a PEFT folder",
+			show("model.adapter_base"), keys.find(init).value))
 	}
-	follow := func(key string, size *int, want int) {
-		o := l.origins[key]
-		switch {
-		case *size == want:
-		case o.Source > SourceEmbedded:
-			problems = append(problems, fmt.Sprintf("%s (%d, %s) contradicts model.init (%s, %s): "+
-				"the model there has %d; leave %s out and it follows the checkpoint",
-				key, *size, o, m.Init, l.origins["model.init"], want, key))
-		default:
-			*size, l.origins[key] = want, Origin{AskedBy: "model.init"}
+	for i, path := range []string{"model.hidden_size", "model.num_layers"} {
+		want := []int{found.HiddenSize, found.NumLayers}[i]
+		if keys.find(path).value.Interface() != want && !l.adopt(path, want, init, SourceEmbedded) {
+			problems = append(problems, fmt.Sprintf("%s contradicts %s: the model there has %d; leave %s out and it "+
+				"follows the checkpoint", show(path), show(init), want, path))
 		}
 	}
-	follow("model.hidden_size", &m.HiddenSize, found.HiddenSize)
-	follow("model.num_layers", &m.NumLayers, found.NumLayers)
 	return problems
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }

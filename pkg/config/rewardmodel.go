@@ -38,7 +38,7 @@ const rewardModelName = "reward-model"
 
 // decoderRewardRate is the default learning rate for a Llama or Qwen checkpoint, TRL's: the head starts
 // at zero, so a reward model needs a higher rate than a policy.
-const decoderRewardRate = 1e-4
+const decoderRewardRate float64 = 1e-4
 
 // NamesRewardModel lists the embedded configurations for `grpo reward-model -c NAME`.
 func NamesRewardModel() []string { return []string{rewardModelName} }

@@ -3,10 +3,12 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"grpo/internal/yamldoc"
+	"grpo/pkg/rl"
 )
 
 // samples are valid configurations as keys with values other than the default, so that a source
@@ -57,14 +59,8 @@ var samples = []map[string]string{
 		"algorithm.value_learning_rate": "0.01", "algorithm.value_epochs": "3", "algorithm.value_clip": "0.5",
 		"algorithm.beta": "0.1", "algorithm.kl_in": "reward",
 	},
-	{
-		"algorithm.loss_type": "sapo", "algorithm.sapo_temperature_pos": "0.9", "algorithm.sapo_temperature_neg": "1.2",
-		"algorithm.pass_k": "true", "algorithm.skip_flat_groups": "true",
-	},
-	{
-		"algorithm.loss_type": "vespo", "algorithm.vespo_k_pos": "1", "algorithm.vespo_lambda_pos": "2", "algorithm.vespo_k_neg": "4",
-		"algorithm.vespo_lambda_neg": "3", "algorithm.scale_rewards": "batch",
-	},
+	{"algorithm.pass_k": "true", "algorithm.skip_flat_groups": "true"},
+	{"algorithm.scale_rewards": "batch"},
 	{
 		"algorithm.type": "dpo", "algorithm.dpo.loss_type": "[exo_pair, discopop]", "algorithm.dpo.loss_weights": "[1, 0.5]",
 		"algorithm.dpo.beta": "0.2", "algorithm.dpo.label_smoothing": "0.01", "algorithm.dpo.f_divergence_type": "alpha_divergence",
@@ -74,13 +70,33 @@ var samples = []map[string]string{
 	},
 	{"algorithm.type": "dpo", "algorithm.dpo.pairs_file": "pairs.jsonl"},
 	{
-		"reward.functions":                   "[last_number, soft_overlong, repetition, cosine]",
-		"reward.reward_weights":              "[1, 0.5, 0.25, 2]",
-		"reward.multi_objective_aggregation": "normalize_then_sum", "reward.overlong_cache": "8",
-		"reward.repetition_n_grams": "2", "reward.repetition_max_penalty": "-0.5", "reward.cosine_correct": "r1_zero",
-		"reward.cosine_max_len": "40", "reward.cosine_min_value_correct": "0.25", "reward.cosine_max_value_correct": "2",
+		"reward.functions": "[last_number, soft_overlong, cosine]", "reward.reward_weights": "[1, 0.5, 2]",
+		"reward.multi_objective_aggregation": "normalize_then_sum", "reward.overlong_cache": "8", "reward.cosine_correct": "r1_zero",
+		"reward.cosine_min_value_correct": "0.25", "reward.cosine_max_value_correct": "2",
 		"reward.cosine_min_value_wrong": "-2", "reward.cosine_max_value_wrong": "0",
 	},
+}
+
+// init adds a sample for each parameter of a loss or a reward that has none.
+func init() {
+	c := Default()
+	for _, k := range keysOf(&c) {
+		for _, name := range k.needs {
+			family, option, _ := strings.Cut(name, ".")
+			value := strings.TrimPrefix(k.format()+"1", "0") // 1.051, 31, -11
+			switch {
+			case hasSample(k.path):
+			case family == "loss":
+				samples = append(samples, map[string]string{k.path: value, "algorithm.loss_type": rl.LossesWith(option)[0]})
+			case family == "reward":
+				samples = append(samples, map[string]string{k.path: value, "reward.functions": "[" + option + "]"})
+			}
+		}
+	}
+}
+
+func hasSample(path string) bool {
+	return slices.ContainsFunc(samples, func(s map[string]string) bool { return s[path] != "" })
 }
 
 // sampleOf returns the first sample of a key.

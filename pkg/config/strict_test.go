@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"grpo/pkg/rl"
 )
 
 // TestStrict: documents that YAML or viper would silently accept, drop or convert, and the message
@@ -195,8 +197,9 @@ train:
   environment: unknown variable GRPO_SEEED (did you mean "GRPO_SEED"?)
   --set: unknown key "x" ("grpo config show --docs" lists the keys)
   rollout.sampling_top_p (2, PATH: line 5) must be more than 0 and at most 1
-  algorithm.loss_type ("gropo", --set algorithm.loss_type) must be one of no_baseline, reinforce_with_baseline, grpo_clip, grpo_no_clip, grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo, vespo, vanilla, gpg, gspo, geo_mean, cispo_band (did you mean "grpo"?)`
-	if want = strings.ReplaceAll(want, "PATH", path); err == nil || err.Error() != want {
+  algorithm.loss_type ("gropo", --set algorithm.loss_type) must be one of LOSSES (did you mean "grpo"?)`
+	want = strings.NewReplacer("PATH", path, "LOSSES", strings.Join(rl.RecipeNames(), ", ")).Replace(want)
+	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }

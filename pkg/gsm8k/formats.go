@@ -68,10 +68,10 @@ func (l *rowLimit) Read(p []byte) (int, error) {
 
 // readCSV reads comma-separated values (RFC 4180) whose first line has the names of the fields.
 func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
-	c := &collector{name: name, opt: opt}
-	if err := opt.check(); err != nil {
-		return c.fail(err)
-	}
+	return collect(name, "line", opt, func(c *collector) error { return c.csv(r) })
+}
+
+func (c *collector) csv(r io.Reader) error {
 	limit := &rowLimit{r, jsonl.MaxLine}
 	in := bufio.NewReader(limit)
 	if head, _ := in.Peek(len(jsonl.BOM)); bytes.Equal(head, jsonl.BOM) {
@@ -82,51 +82,42 @@ func readCSV(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, 
 	header, err := rows.Read()
 	header = slices.Clone(header)
 	if errors.Is(err, io.EOF) {
-		return c.finish()
+		return nil
 	}
-	if err == nil {
-		err = checkHeader(header, opt.Fields)
+	var broken *csv.ParseError
+	if errors.As(err, &broken) {
+		err = broken.Err // without its position
+	} else if err == nil {
+		err = checkHeader(header, c.opt.Fields)
 	}
 	if err != nil {
-		return c.fail(rowError(err, "line 1: "))
+		return fmt.Errorf("line 1: %w", err)
 	}
-	columns := newColumns(header, opt.Fields)
+	columns := newColumns(header, c.opt.Fields)
 	for {
 		limit.left = jsonl.MaxLine
 		row, err := rows.Read()
-		var broken *csv.ParseError
 		switch {
 		case errors.Is(err, io.EOF):
-			return c.finish()
+			return nil
 		case errors.As(err, &broken):
 			why := broken.Err
 			if errors.Is(why, csv.ErrFieldCount) {
 				why = fmt.Errorf("%d fields, want %d as in line 1", len(row), len(header))
 			}
 			err = c.add(Problem{}, broken.StartLine, why)
-		case err != nil:
-			return c.fail(err)
-		default:
+		case err == nil:
 			line, _ := rows.FieldPos(0)
-			p, bad := opt.Fields.problem(columns.own(row))
+			p, bad := c.opt.Fields.problem(columns.own(row))
 			if bad == nil {
 				p.Fields, bad = columns.rest(row)
 			}
 			err = c.add(p, line, bad)
 		}
 		if err != nil {
-			return c.fail(err)
+			return err
 		}
 	}
-}
-
-// rowError is a CSV error without the position that encoding/csv writes.
-func rowError(err error, where string) error {
-	var broken *csv.ParseError
-	if errors.As(err, &broken) {
-		err = broken.Err
-	}
-	return fmt.Errorf("%s%w", where, err)
 }
 
 // checkHeader checks the names of the fields.

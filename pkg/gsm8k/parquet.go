@@ -40,18 +40,11 @@ func readParquetFile(f *os.File, name string, opt ReadOptions) ([]Problem, ReadR
 // readParquet reads problems from the columns of a Parquet file: strings, or for the answer numbers
 // too. Errors name the row, from 1 on.
 func readParquet(r io.ReaderAt, size int64, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
-	c := &collector{name: name, unit: "row", opt: opt}
-	if err := opt.check(); err != nil {
-		return c.fail(err)
-	}
-	if err := collectParquet(c, r, size); err != nil {
-		return c.fail(err)
-	}
-	return c.finish()
+	return collect(name, "row", opt, func(c *collector) error { return c.parquet(r, size) })
 }
 
-// collectParquet adds the rows of a file to c. The library panics on some damaged files.
-func collectParquet(c *collector, r io.ReaderAt, size int64) (err error) {
+// parquet adds the rows of a file. The library panics on some damaged files.
+func (c *collector) parquet(r io.ReaderAt, size int64) (err error) {
 	row := 0
 	defer func() {
 		if p := recover(); p != nil {

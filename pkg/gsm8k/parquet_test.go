@@ -206,8 +206,8 @@ func FuzzReadCSV(f *testing.F) {
 func TestRecordsAreBounded(t *testing.T) {
 	long := Problem{Question: strings.Repeat("q", 1<<10), Answer: "1"}
 	for name, c := range map[string]*collector{
-		"records": {report: ReadReport{Lines: maxRecords - 1}},
-		"text":    {text: maxText - 1500},
+		"records": {unit: "line", report: ReadReport{Lines: maxRecords - 1}},
+		"text":    {unit: "line", text: maxText - 1500},
 	} {
 		if err := c.add(long, 1, nil); err != nil {
 			t.Errorf("%s: %v", name, err)

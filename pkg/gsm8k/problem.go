@@ -1,7 +1,7 @@
-// Package gsm8k has the problems and their rewards: reading GSM8K's JSONL (Cobbe
-// et al., "Training verifiers to solve math word problems", 2021) and SVAMP's JSON,
-// the generator of the default experiment, prompts, the corpora of the supervised
-// stages, answer parsing, reward functions and statistics. It uses no model and no
+// Package gsm8k has problems and their rewards, of GSM8K's form (Cobbe et al., "Training
+// verifiers to solve math word problems", 2021): files of problems in JSONL, JSON (SVAMP's, too),
+// CSV and Parquet, the generator of the default experiment, prompts, the corpora of the
+// supervised stages, answer parsing, reward functions and statistics. It uses no model and no
 // tokenizer.
 //
 // Everything generated here uses only the characters of TinyLM: newline and ASCII

@@ -1,7 +1,6 @@
 package gsm8k
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,27 +94,25 @@ type ReadReport struct {
 // An invalid line is an error with its number and the reason, unless opt.SkipBad. A file without a
 // single valid line is always an error.
 func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
-	c := &collector{name: name, opt: opt}
-	if err := opt.check(); err != nil {
-		return c.fail(err)
-	}
-	lines := jsonl.NewReader(r, jsonl.MaxLine)
-	for {
-		text, bad, err := lines.Next()
-		if errors.Is(err, io.EOF) {
-			return c.finish()
+	return collect(name, "line", opt, func(c *collector) error {
+		lines := jsonl.NewReader(r, jsonl.MaxLine)
+		for {
+			text, bad, err := lines.Next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			var p Problem
+			if bad == nil {
+				p, bad = parseRecord(text, opt.Fields)
+			}
+			if err := c.add(p, lines.Line, bad); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return c.fail(err)
-		}
-		var p Problem
-		if bad == nil {
-			p, bad = parseRecord(text, opt.Fields)
-		}
-		if err := c.add(p, lines.Line, bad); err != nil {
-			return c.fail(err)
-		}
-	}
+	})
 }
 
 // parseRecord parses one line of GSM8K's form. Annotations are left in.
@@ -148,7 +145,8 @@ func missingFields(found []string, form string, want []string) error {
 	} else if len(found) > 0 {
 		has = "its fields are " + quotedList(found)
 	}
-	return fmt.Errorf(`no %s: %s; a problem in %s form has %s (rename the fields, or name them with data.fields; "grpo data stats" has --fields)`,
+	return fmt.Errorf("no %s: %s; a problem in %s form has %s "+
+		"(rename the fields, or name them with data.fields; \"grpo data stats\" has --fields)",
 		quotedList(missing), has, form, quotedList(want))
 }
 
@@ -197,7 +195,7 @@ const (
 type collector struct {
 	text     int // bytes of the problems so far
 	name     string
-	unit     string // what a record's number counts; empty means "line"
+	unit     string // what a record's number counts: "line" or "row"
 	opt      ReadOptions
 	problems []Problem
 	report   ReadReport
@@ -206,17 +204,33 @@ type collector struct {
 	broken error
 }
 
+// collect returns the problems that read adds to a collector. Its errors name the file.
+func collect(name, unit string, opt ReadOptions, read func(*collector) error) ([]Problem, ReadReport, error) {
+	c := &collector{name: name, unit: unit, opt: opt}
+	err := opt.check()
+	if err == nil {
+		err = read(c)
+	}
+	if err == nil {
+		err = c.check()
+	}
+	if err != nil {
+		return nil, c.report, fmt.Errorf("read problems: %s: %w", name, err)
+	}
+	return c.problems, c.report, nil
+}
+
 // add takes one record, or the reason why it is invalid.
 func (c *collector) add(p Problem, line int, bad error) error {
 	c.report.Lines++
 	c.text += len(p.Question) + len(p.Answer) + len(p.Fields)
 	if c.report.Lines > maxRecords || c.text > maxText {
-		return fmt.Errorf("%s %d: more than %d records or %d MiB of text (use a part of the file)", cmp.Or(c.unit, "line"),
+		return fmt.Errorf("%s %d: more than %d records or %d MiB of text (use a part of the file)", c.unit,
 			line, maxRecords, maxText>>20)
 	}
 	if bad != nil {
 		if c.broken == nil {
-			c.broken = fmt.Errorf("%s %d: %w", cmp.Or(c.unit, "line"), line, bad)
+			c.broken = fmt.Errorf("%s %d: %w", c.unit, line, bad)
 			c.report.FirstBad = c.broken.Error()
 		}
 		c.report.Skipped++
@@ -224,7 +238,7 @@ func (c *collector) add(p Problem, line int, bad error) error {
 		c.report.Problems++
 	}
 	if !c.opt.SkipBad && c.broken != nil && c.report.Problems > 0 {
-		return fmt.Errorf("%w (pass --skip-bad to count and skip such %ss)", c.broken, cmp.Or(c.unit, "line"))
+		return fmt.Errorf("%w (pass --skip-bad to count and skip such %ss)", c.broken, c.unit)
 	}
 	if bad != nil {
 		return nil
@@ -239,21 +253,17 @@ func (c *collector) add(p Problem, line int, bad error) error {
 	return nil
 }
 
-func (c *collector) finish() ([]Problem, ReadReport, error) {
+// check returns an error unless the file has a valid record.
+func (c *collector) check() error {
 	switch {
 	case c.report.Lines == 0:
-		return c.fail(errors.New("the file has no problems"))
+		return errors.New("the file has no problems")
 	case c.report.Problems == 0 && !c.opt.SkipBad:
-		return c.fail(fmt.Errorf("%w (0 of %d records are valid)", c.broken, c.report.Lines))
+		return fmt.Errorf("%w (0 of %d records are valid)", c.broken, c.report.Lines)
 	case c.report.Problems == 0:
-		return c.fail(fmt.Errorf("all of its %d records are invalid; the first: %w", c.report.Lines, c.broken))
+		return fmt.Errorf("all of its %d records are invalid; the first: %w", c.report.Lines, c.broken)
 	}
-	return c.problems, c.report, nil
-}
-
-// fail is the result of a reader that ends with an error.
-func (c *collector) fail(err error) ([]Problem, ReadReport, error) {
-	return nil, c.report, fmt.Errorf("read problems: %s: %w", c.name, err)
+	return nil
 }
 
 // WriteJSONL writes problems in GSM8K's form, one per line, with "id" and, if known, "type" and

@@ -60,6 +60,9 @@ func (in RewardInput) tokenIDs() []int {
 // RewardParams are the parameters of reward functions; each function checks its own. The tags make them keys of the
 // section reward of the configuration (see the package comment of pkg/config). Lengths are in tokens.
 type RewardParams struct {
+	// The defaults, in configs/default.yaml, are TRL's for repetition and open-r1's for cosine (but over the sampling
+	// limit instead of 1000 characters).
+
 	// OverlongCache is the width of soft_overlong's ramp, up to the sampling limit; 0 means a fifth of the limit,
 	// DAPO's ratio (4096 of 20480), and at least 1. It is TRL's soft_punish_cache.
 	OverlongCache int `yaml:"overlong_cache" neutral:"0" in:"tokensOrNone" needs:"reward.soft_overlong rollouts"`
@@ -76,17 +79,6 @@ type RewardParams struct {
 	CosineMaxCorrect float64 `yaml:"cosine_max_value_correct" neutral:"1" in:"moderate" needs:"reward.cosine rollouts"`
 	CosineMinWrong   float64 `yaml:"cosine_min_value_wrong" neutral:"-1" in:"moderate" needs:"reward.cosine rollouts"`
 	CosineMaxWrong   float64 `yaml:"cosine_max_value_wrong" neutral:"-0.5" in:"moderate" needs:"reward.cosine rollouts"`
-}
-
-// DefaultRewardParams returns TRL's defaults of the repetition penalty (3-grams,
-// -1), open-r1's of the cosine (wrong -1 to -0.5, right 1 to 0.5; but over the
-// sampling limit instead of 1000 characters), and "answer" as the correctness
-// reward.
-func DefaultRewardParams() RewardParams {
-	return RewardParams{
-		RepetitionNGrams: 3, RepetitionMaxPenalty: -1, CosineCorrect: "answer",
-		CosineMinCorrect: 0.5, CosineMaxCorrect: 1, CosineMinWrong: -1, CosineMaxWrong: -0.5,
-	}
 }
 
 // RewardFunc maps one completion to one reward. It is a pure function: equal
@@ -164,7 +156,7 @@ func rewardsWith(has func(rewardKind) bool) (names []string) {
 //
 // opening is the tag at the end of the prompt that think_format counts as the start of the completion
 // ([Template.Opening]); empty if the policy writes the tag itself. An unknown name and a parameter out of range are
-// errors. Start p from [DefaultRewardParams].
+// errors.
 func NewReward(name string, p RewardParams, opening string) (RewardFunc, error) {
 	for _, r := range rewardTable() {
 		if r.name != name {

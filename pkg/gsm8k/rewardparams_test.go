@@ -25,7 +25,7 @@ func TestNewRewardErrors(t *testing.T) {
 		{"right range upside down", "cosine", func(p *RewardParams) { p.CosineMaxCorrect = 0 }, "minimum above its maximum"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := DefaultRewardParams()
+			p := defaultParams()
 			c.change(&p)
 			if _, err := NewReward(c.reward, p, ""); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want it to contain %q", err, c.want)
@@ -40,7 +40,7 @@ func TestNewRewardErrors(t *testing.T) {
 
 func TestNotScorable(t *testing.T) {
 	right := RewardInput{Completion: "#### 12", Ended: true, Tokens: 8, MaxTokens: 64, Problem: Problem{Gold: "12"}}
-	params := DefaultRewardParams()
+	params := defaultParams()
 	lastNumber := params
 	lastNumber.CosineCorrect = "last_number"
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func TestOpening(t *testing.T) {
 func TestCosineFollowsItsBase(t *testing.T) {
 	in := RewardInput{Completion: "</think> <answer>12</answer>", Tokens: 64, MaxTokens: 64, Problem: Problem{Gold: "12"}}
 	for base, want := range map[string]float64{"answer": -0.5, "question_only": -0.5, "r1_zero": 0.5, "last_number": 0.5} {
-		p := DefaultRewardParams()
+		p := defaultParams()
 		p.CosineCorrect = base
 		fn, err := NewReward("cosine", p, "")
 		if err != nil {

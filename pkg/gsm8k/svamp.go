@@ -27,29 +27,30 @@ const maxSVAMPBytes = 64 << 20
 // Errors and SkipBad are those of [ReadJSONL], with the first line of an element. Broken JSON
 // cannot be skipped, because the next element cannot be found.
 func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
-	c := &collector{name: name, opt: opt}
-	fail := func(err error) ([]Problem, ReadReport, error) {
-		if c.broken != nil && !opt.SkipBad {
-			err = c.broken // it comes first in the file
+	return collect(name, "line", opt, func(c *collector) error {
+		err := c.array(r)
+		if err != nil && c.broken != nil && !opt.SkipBad && !errors.Is(err, c.broken) {
+			return c.broken // it comes first in the file
 		}
-		return c.fail(err)
-	}
-	if err := opt.check(); err != nil {
-		return fail(err)
-	}
+		return err
+	})
+}
+
+// array adds the elements of a JSON array.
+func (c *collector) array(r io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(r, maxSVAMPBytes+1))
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	if len(data) > maxSVAMPBytes {
-		return fail(fmt.Errorf("longer than %d MiB, too long for a JSON array (write it as JSONL)", maxSVAMPBytes>>20))
+		return fmt.Errorf("longer than %d MiB, too long for a JSON array (write it as JSONL)", maxSVAMPBytes>>20)
 	}
 	data = bytes.TrimPrefix(data, jsonl.BOM)
 	if len(bytes.TrimSpace(data)) == 0 {
-		return c.finish()
+		return nil
 	}
 	if !utf8.Valid(data) {
-		return fail(errUTF8)
+		return errUTF8
 	}
 
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -59,10 +60,8 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 		counted = max(counted, offset)
 		return line
 	}
-	failAt := func(err error) ([]Problem, ReadReport, error) {
-		return fail(fmt.Errorf("line %d: %w", lineAt(dec.InputOffset()), err))
-	}
-	broken := func(err error) ([]Problem, ReadReport, error) {
+	failAt := func(err error) error { return fmt.Errorf("line %d: %w", lineAt(dec.InputOffset()), err) }
+	broken := func(err error) error {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the array is not closed")
 		}
@@ -79,9 +78,9 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 			return broken(err)
 		}
 		at := lineAt(dec.InputOffset() - int64(len(raw)))
-		p, bad := parseElement(raw, opt.Fields)
+		p, bad := parseElement(raw, c.opt.Fields)
 		if err := c.add(p, at, bad); err != nil {
-			return c.fail(err)
+			return err
 		}
 	}
 	if _, err := dec.Token(); err != nil {
@@ -90,7 +89,7 @@ func ReadSVAMP(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return failAt(errors.New("text after the array"))
 	}
-	return c.finish()
+	return nil
 }
 
 // parseElement parses an element of an array: one in SVAMP's form, or with the fields of GSM8K's
