@@ -63,12 +63,7 @@ func brief(hash string) string { return shown(hash[:min(len(hash), 8)]) }
 // OtherContents are the files of which the runs had different contents: no mean of these runs is one
 // over seeds alone.
 func (a *Analysis) OtherContents() (files []string) {
-	var runs []*rundir.Run
-	for _, s := range a.Sweep.Runs {
-		if s.Run != nil && len(s.Run.Config) > 0 {
-			runs = append(runs, s.Run)
-		}
-	}
+	runs := configured(a.Sweep.Runs)
 	if len(runs) < 2 {
 		return nil
 	}

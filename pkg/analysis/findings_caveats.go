@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
@@ -143,12 +142,7 @@ func (a *Analysis) sharedRate() []Finding {
 func (a *Analysis) mixedArms() []Finding {
 	f := Finding{Kind: MixedArms}
 	for i, r := range a.Arms {
-		var runs []*rundir.Run
-		for _, s := range r.Runs {
-			if s.Run != nil && len(s.Run.Config) > 0 {
-				runs = append(runs, s.Run)
-			}
-		}
+		runs := configured(r.Runs)
 		if len(runs) < 2 {
 			continue
 		}
@@ -171,7 +165,8 @@ func (a *Analysis) stoppedArms() []Finding {
 		for _, ranked := range rung.Ranking {
 			if slices.Contains(rung.Stopped, ranked.Arm) && a.Arms[ranked.Arm].Stopped > 0 {
 				f.Parts = append(f.Parts, Finding{
-					Kind: ArmStopped, Arms: []int{ranked.Arm}, Steps: []int{rung.Step}, Values: []string{Decimals(ranked.Reward, 3)},
+					Kind: ArmStopped, Arms: []int{ranked.Arm}, Steps: []int{rung.Step},
+					Values: []string{Decimals(ranked.Reward, 3)},
 				})
 			}
 		}

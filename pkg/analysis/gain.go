@@ -183,7 +183,8 @@ func rewardBefore(before, _ *counts) float64 { return countsValue(before, answer
 func rewardAfter(_, after *counts) float64   { return countsValue(after, answerReward) }
 
 func setGain(name, decoding string, part func(Gain) float64) *SetMetric {
-	return &SetMetric{name, signedScale, func(before, after *counts) float64 { return part(GainOf(before, after)) }, decoding}
+	read := func(before, after *counts) float64 { return part(GainOf(before, after)) }
+	return &SetMetric{name, signedScale, read, decoding}
 }
 
 func setCount(name string, of func(*counts) float64) *SetMetric {
@@ -232,11 +233,8 @@ func SetsOf(r *rundir.Run) []string {
 // counts when a run has its result.
 func setResults(r *ArmResult) []SetResult {
 	var names []string
-	for _, s := range r.Runs {
-		if s.Run == nil {
-			continue
-		}
-		for _, set := range SetsOf(s.Run) {
+	for _, run := range RunsOf(r.Runs) {
+		for _, set := range SetsOf(run) {
 			if !slices.Contains(names, set) {
 				names = append(names, set)
 			}

@@ -106,16 +106,20 @@ var (
 		before(greedy, answerReward))
 	InitialGreedyFormatMetric = declare("initial_greedy_format_reward", "greedy formatted share before training",
 		rewardScale, "", before(greedy, formatReward))
-	GreedyFormatMetric = declare("greedy_format_reward", "greedy formatted share", rewardScale, "", after(greedy, formatReward))
+	GreedyFormatMetric = declare("greedy_format_reward", "greedy formatted share", rewardScale, "",
+		after(greedy, formatReward))
 
 	// The parts of the gain in validation reward: see GainOf.
-	GainByFormatMetric        = declare("gain_by_format", "gain by format", signedScale, "", gain(sampled, byFormat))
-	GainByAnswersMetric       = declare("gain_by_answers", "gain by answers", signedScale, "", gain(sampled, byAnswers))
-	GreedyGainByFormatMetric  = declare("greedy_gain_by_format", "greedy gain by format", signedScale, "", gain(greedy, byFormat))
-	GreedyGainByAnswersMetric = declare("greedy_gain_by_answers", "greedy gain by answers", signedScale, "", gain(greedy, byAnswers))
+	GainByFormatMetric       = declare("gain_by_format", "gain by format", signedScale, "", gain(sampled, byFormat))
+	GainByAnswersMetric      = declare("gain_by_answers", "gain by answers", signedScale, "", gain(sampled, byAnswers))
+	GreedyGainByFormatMetric = declare("greedy_gain_by_format", "greedy gain by format", signedScale, "",
+		gain(greedy, byFormat))
+	GreedyGainByAnswersMetric = declare("greedy_gain_by_answers", "greedy gain by answers", signedScale, "",
+		gain(greedy, byAnswers))
 
 	// Of the last sampled validation, and before training.
-	LengthMetric      = compared("completion_length", "completion length", tokenScale, " tokens", after(sampled, completionLength))
+	LengthMetric = compared("completion_length", "completion length", tokenScale, " tokens",
+		after(sampled, completionLength))
 	LengthRightMetric = declare("completion_length_right", "length of right completions", tokenScale, " tokens",
 		after(sampled, func(c *counts) float64 { return deref(c.LengthRight) }))
 	LengthWrongMetric = declare("completion_length_wrong", "length of wrong completions", tokenScale, " tokens",

@@ -8,6 +8,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
+	"grpo/pkg/sweepdir"
 )
 
 // EvalPoint is when a split was evaluated.
@@ -196,11 +197,13 @@ func EvalSeries(r *rundir.Run, split, decoding string) Series {
 	return s
 }
 
-// ForEach is one series a run.
-func ForEach(runs []*rundir.Run, f func(*rundir.Run) Series) []Series {
-	out := make([]Series, len(runs))
-	for i, r := range runs {
-		out[i] = f(r)
+// SeriesOf is one series a run, without those that have no point.
+func SeriesOf(runs []*rundir.Run, f func(*rundir.Run) Series) []Series {
+	var out []Series
+	for _, r := range runs {
+		if s := f(r); len(s) > 0 {
+			out = append(out, s)
+		}
 	}
 	return out
 }
@@ -227,7 +230,18 @@ func MeanSeries(all []Series) Series {
 	return out
 }
 
-// NonEmpty leaves out series without a point.
-func NonEmpty(all []Series) []Series {
-	return slices.DeleteFunc(slices.Clone(all), func(s Series) bool { return len(s) == 0 })
+// RunsOf are the runs of a sweep, or of an arm, that have a folder.
+func RunsOf(states []sweepdir.RunState) []*rundir.Run {
+	var out []*rundir.Run
+	for _, s := range states {
+		if s.Run != nil {
+			out = append(out, s.Run)
+		}
+	}
+	return out
+}
+
+// configured are the runs that have a configuration.
+func configured(states []sweepdir.RunState) []*rundir.Run {
+	return slices.DeleteFunc(RunsOf(states), func(r *rundir.Run) bool { return len(r.Config) == 0 })
 }

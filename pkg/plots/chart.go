@@ -47,11 +47,9 @@ func (a arm) curveOf(x, y quantity, band *valueRange) curve {
 	if x == nil {
 		return c
 	}
-	mean := analysis.MeanSeries(analysis.NonEmpty(analysis.ForEach(a.settled(), x)))
+	mean := analysis.MeanSeries(analysis.SeriesOf(a.settled(), x))
 	c.mean, c.lo, c.hi = atSteps(c.mean, mean), atSteps(c.lo, mean), atSteps(c.hi, mean)
-	c.seeds = analysis.NonEmpty(analysis.ForEach(a.runs, func(r *rundir.Run) analysis.Series {
-		return atSteps(y(r), x(r))
-	}))
+	c.seeds = analysis.SeriesOf(a.runs, func(r *rundir.Run) analysis.Series { return atSteps(y(r), x(r)) })
 	return c
 }
 
@@ -228,8 +226,8 @@ func shareOf(n int) *valueRange {
 // newCurve takes a quantity of each run. The mean is over those of averaged, at the
 // steps that all of these have; band asks for its interval.
 func newCurve(runs, averaged []*rundir.Run, q quantity, band *valueRange) curve {
-	c := curve{seeds: analysis.NonEmpty(analysis.ForEach(runs, q))}
-	all := analysis.NonEmpty(analysis.ForEach(averaged, q))
+	c := curve{seeds: analysis.SeriesOf(runs, q)}
+	all := analysis.SeriesOf(averaged, q)
 	c.mean = analysis.MeanSeries(all)
 	if band != nil {
 		c.lo, c.hi = intervals(all, c.mean, *band)

@@ -59,7 +59,9 @@ func runsLearned(runs []*rundir.Run) (*figure, error) {
 // learnedVsTrue is the learned reward of the arms that train with a reward model, and the answer
 // reward of all arms.
 func learnedVsTrue(v *view) *figure {
-	learned := chart{title: learnedTitle, xLabel: stepLabel(v.infos), yLabel: learnedLabel, xMax: v.xMax, y: v.averaged(learnedReward)}
+	learned := chart{
+		title: learnedTitle, xLabel: stepLabel(v.infos), yLabel: learnedLabel, xMax: v.xMax, y: v.averaged(learnedReward),
+	}
 	curves := learned.curves(v)
 	if len(curves) == 0 {
 		return nil

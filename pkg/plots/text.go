@@ -58,7 +58,8 @@ func shorten(style text.Style, s string, width vg.Length) string {
 func shortenMiddle(style text.Style, s string, width vg.Length) string {
 	runes := []rune(oneLine(s))
 	return longest(style, runes, len(runes)/2, width, func(n int) string { // n characters at each end
-		return strings.TrimRight(string(runes[:n]), separators) + "…" + strings.TrimLeft(string(runes[len(runes)-n:]), separators)
+		first, last := string(runes[:n]), string(runes[len(runes)-n:])
+		return strings.TrimRight(first, separators) + "…" + strings.TrimLeft(last, separators)
 	})
 }
 

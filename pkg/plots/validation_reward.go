@@ -225,7 +225,7 @@ func validationVsTime(v *view) *figure {
 }
 
 // validationVsCost is the validation reward against a cost, nil unless a run costs more than least.
-func (v *view) validationVsCost(what, label string, cost func(*rundir.Run) analysis.Series, least float64, note string) *figure {
+func (v *view) validationVsCost(what, label string, cost quantity, least float64, note string) *figure {
 	most := 0.0
 	for _, r := range v.runs {
 		if s := cost(r); len(s) > 0 {

@@ -190,7 +190,8 @@ func (c exact) RGBA() (r, g, b, a uint32) {
 var textTag = regexp.MustCompile(`<text `)
 
 // plainFont is what vgsvg writes for each text, and the style sheet says once.
-var plainFont = regexp.MustCompile(`font-family:Liberation Sans;font-variant:normal;(font-weight:normal;)?(font-weight:bold;)?font-style:normal;`)
+var plainFont = regexp.MustCompile(`font-family:Liberation Sans;font-variant:normal;(font-weight:normal;)?` +
+	`(font-weight:bold;)?font-style:normal;`)
 
 // pageSVG is the figure for a page; of nil it is empty.
 func (f *figure) pageSVG() (PageSVG, error) {

@@ -66,12 +66,10 @@ func newView(a *analysis.Analysis) *view {
 	for i := range a.Arms {
 		row := &a.Arms[i]
 		label := shorten(legendText, row.Name(), labelWidth)
-		one := arm{ArmResult: row, style: armStyles[i%overlayMax], label: label}
-		for _, s := range row.Runs {
-			if s.Run != nil && (len(s.Run.Evals) > 0 || len(s.Run.Metrics) > 0) {
-				one.runs = append(one.runs, s.Run)
-			}
-		}
+		begun := slices.DeleteFunc(analysis.RunsOf(row.Runs), func(r *rundir.Run) bool {
+			return len(r.Evals)+len(r.Metrics) == 0
+		})
+		one := arm{ArmResult: row, style: armStyles[i%overlayMax], label: label, runs: begun}
 		if len(one.runs) > 0 {
 			v.arms = append(v.arms, one)
 			v.runs = append(v.runs, one.runs...)

@@ -142,11 +142,13 @@ func (a *Report) tableNotes() []string {
 		on = fmt.Sprintf("%d validation problems", a.Arms[0].Problems)
 	}
 	out := []string{
-		fmt.Sprintf("Final, best, greedy: share of %s answered right after the last step (sampled), at the run's best step (sampled) "+
-			"and after the last step decoded greedily; means over the finished seeds, with 95%% intervals by Student's t.", on),
-		"The best step was chosen on the same problems, so its reward is biased upward. The test problems were read once, after training.",
-		"Counts and lengths (tokens) are of the last sampled validation. Steps to 50% and 90% are the first evaluated steps at which a run " +
-			"had that share of its own best reward; they are left out where the base level was already there.",
+		fmt.Sprintf("Final, best, greedy: share of %s answered right after the last step (sampled), at the run's best "+
+			"step (sampled) and after the last step decoded greedily; means over the finished seeds, with 95%% "+
+			"intervals by Student's t.", on),
+		"The best step was chosen on the same problems, so its reward is biased upward. The test problems were read " +
+			"once, after training.",
+		"Counts and lengths (tokens) are of the last sampled validation. Steps to 50% and 90% are the first evaluated " +
+			"steps at which a run had that share of its own best reward; they are left out where the base level was already there.",
 		"Entropy (nats per token) and gradient norm are means over the last tenth of the steps. Sampler difference: " +
 			"the largest difference (nats) between the log-probabilities of sampler and learner over the tokens and " +
 			"steps of a run, mean over the seeds.",
@@ -188,10 +190,12 @@ func (a *Report) levelsText(base string) []string {
 // all other metrics.
 func (a *Report) comparisonsTable(final bool) Table {
 	t := Table{Label: "Paired differences", Columns: []Column{
-		{Head: "A − B", Text: true}, {Head: "metric", Text: true, Wrap: "short"}, {Head: "mean difference [95% interval]"},
-		{Head: "each seed"}, {Head: "seeds"}, {Head: "p"}, {Head: "p, adjusted"}, {Head: "separable", Text: true}, {Head: "seeds needed"},
+		{Head: "A − B", Text: true}, {Head: "metric", Text: true, Wrap: "short"},
+		{Head: "mean difference [95% interval]"}, {Head: "each seed"}, {Head: "seeds"}, {Head: "p"},
+		{Head: "p, adjusted"}, {Head: "separable", Text: true}, {Head: "seeds needed"},
 	}, Notes: []string{
-		"Mean of the differences paired over seeds, with its 95% interval and p value by Student's t over n = seeds pairs; p adjusted by Holm's method.",
+		"Mean of the differences paired over seeds, with its 95% interval and p value by Student's t over n = seeds " +
+			"pairs; p adjusted by Holm's method.",
 		"Seeds needed: for a power of 80%, if the true difference and spread are those seen here.",
 		"Rewards in points (1 point = 1%).",
 	}}
@@ -215,7 +219,8 @@ func (a *Report) comparisonsTable(final bool) Table {
 			{Text: x + " − " + y, Sort: fmt.Sprint(i)}, {Text: metricLabel(c.Metric)},
 			{Text: n.Bare(c.Mean) + n.Interval(c.Lo, c.Hi)}, {Text: strings.Join(each, ", ")}, {Text: fmt.Sprint(c.N)},
 			{Text: analysis.PValue(c.P), Sort: exact(c.P)}, {Text: analysis.PValue(c.PHolm), Sort: exact(c.PHolm)},
-			{Text: map[bool]string{true: "yes", false: "no"}[c.Separable]}, {Text: c.Needed(), Sort: fmt.Sprint(c.SeedsNeeded)},
+			{Text: map[bool]string{true: "yes", false: "no"}[c.Separable]},
+			{Text: c.Needed(), Sort: fmt.Sprint(c.SeedsNeeded)},
 		}})
 	}
 	return t

@@ -201,20 +201,18 @@ func CompareTable(rows []CompareRow) Table {
 }
 
 // compareNote describes what the numbers are.
-const compareNote = "Means over the finished seeds; interval: 95%, Student's t over seeds (a single run has none). Rows of different folders may differ in anything: only arms of one sweep are compared fairly."
+const compareNote = "Means over the finished seeds; interval: 95%, Student's t over seeds (a single run has none). " +
+	"Rows of different folders may differ in anything: only arms of one sweep are compared fairly."
 
 // compareNotes adds to the note what keeps these rows from being compared.
 func compareNotes(rows []CompareRow) string {
 	var runs []*rundir.Run
 	for _, r := range rows {
-		for _, s := range r.Row.Runs {
-			if s.Run != nil {
-				runs = append(runs, s.Run)
-			}
-		}
+		runs = append(runs, analysis.RunsOf(r.Row.Runs)...)
 	}
 	if all := analysis.Unique(runs, analysis.RunSettings); len(all) > 1 {
-		return compareNote + " These were evaluated with different settings (" + strings.Join(all, "; ") + "), so their rewards are not comparable."
+		return compareNote + " These were evaluated with different settings (" + strings.Join(all, "; ") +
+			"), so their rewards are not comparable."
 	}
 	return compareNote
 }

@@ -12,11 +12,12 @@ import (
 // gainsTable has the gain of each arm over its base level, with its parts.
 func (a *Report) gainsTable() Table {
 	t := Table{Label: "Gain over the base level", Columns: []Column{
-		{Head: "arm", Text: true, Wrap: "middle"}, {Head: "gain [95%]"}, {Head: "by format [95%]"}, {Head: "by answers [95%]"},
-		{Head: "formatted before, after"}, {Head: "right of formatted before, after"}, {Head: "decoding", Text: true}, {Head: "seeds"},
+		{Head: "arm", Text: true, Wrap: "middle"}, {Head: "gain [95%]"}, {Head: "by format [95%]"},
+		{Head: "by answers [95%]"}, {Head: "formatted before, after"}, {Head: "right of formatted before, after"},
+		{Head: "decoding", Text: true}, {Head: "seeds"},
 	}, Notes: []string{
-		"Gain: the change of the validation answer reward over training, in points (1 point = 1%), and its parts by format and by " +
-			"answers; means over the finished seeds, with 95% intervals by Student's t.",
+		"Gain: the change of the validation answer reward over training, in points (1 point = 1%), and its parts by " +
+			"format and by answers; means over the finished seeds, with 95% intervals by Student's t.",
 	}}
 	change := func(s analysis.Summary, of int) Cell {
 		switch {
@@ -39,7 +40,8 @@ func (a *Report) gainsTable() Table {
 				continue
 			}
 			t.Rows = append(t.Rows, Row{Cells: []Cell{
-				{Text: a.Arms[i].Name(), Sort: fmt.Sprint(i)}, change(g.Total, 0), change(g.ByFormat, g.Total.N), change(g.ByAnswers, g.Total.N),
+				{Text: a.Arms[i].Name(), Sort: fmt.Sprint(i)},
+				change(g.Total, 0), change(g.ByFormat, g.Total.N), change(g.ByAnswers, g.Total.N),
 				shares(g.Formatted), shares(g.Right), {Text: g.Decoding}, {Text: fmt.Sprint(g.Total.N)},
 			}})
 		}

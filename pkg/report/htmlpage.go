@@ -132,7 +132,8 @@ type htmlBase struct{ Heading, Text string }
 // sweep's folder, to the folders of the runs.
 func WriteHTML(path string, a *Report, figures []plots.Drawing) error {
 	m, folder := a.Sweep.Manifest, filepath.Clean(filepath.Dir(path))
-	p := page{Title: cmp.Or(m.Title, m.Name), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", folder == filepath.Clean(a.Sweep.Dir))}
+	linked := folder == filepath.Clean(a.Sweep.Dir)
+	p := page{Title: cmp.Or(m.Title, m.Name), Lead: a.lead(), Sweep: newHTMLSweep(a, figures, "", linked)}
 	p.Sweep.Up = sweepdir.IsStudy(filepath.Dir(folder))
 	p.Facts, p.Sweep.Examples = facts(a.allRuns()), a.examples()
 	p.Made = htmlMade{
@@ -187,7 +188,8 @@ func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) 
 		Lines: a.otherLines(), Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
 	}
 	gains := a.gainsTable()
-	arms, all, finals, others := a.armsTable(), a.runsTable(folder, runs), a.comparisonsTable(true), a.comparisonsTable(false)
+	arms, all := a.armsTable(), a.runsTable(folder, runs)
+	finals, others := a.comparisonsTable(true), a.comparisonsTable(false)
 	others.Label += " in other metrics"
 	sets := a.setsTable()
 	s.Sets = &sets
@@ -248,22 +250,15 @@ func (a *Report) lead() string {
 			states = append(states, fmt.Sprintf("%d %s", s.n, s.what))
 		}
 	}
-	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"), textutil.Count(len(a.Sweep.Manifest.Seeds), "seed"), textutil.Count(a.Runs(), "run"))
+	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"),
+		textutil.Count(len(a.Sweep.Manifest.Seeds), "seed"), textutil.Count(a.Runs(), "run"))
 	if len(states) > 0 {
 		out += ": " + strings.Join(states, ", ")
 	}
 	return out
 }
 
-func (a *Report) allRuns() []*rundir.Run {
-	var out []*rundir.Run
-	for _, s := range a.Sweep.Runs {
-		if s.Run != nil {
-			out = append(out, s.Run)
-		}
-	}
-	return out
-}
+func (a *Report) allRuns() []*rundir.Run { return analysis.RunsOf(a.Sweep.Runs) }
 
 // programs lists what made the runs, each program and kind of machine once.
 func programs(runs []*rundir.Run) []string {

@@ -67,13 +67,8 @@ func StudyMethods(dir string) (string, error) {
 
 // SweepMethods describes a sweep.
 func SweepMethods(sw *sweepdir.Sweep) (string, error) {
-	m := &methods{Manifest: &sw.Manifest}
+	m := &methods{Manifest: &sw.Manifest, Runs: analysis.RunsOf(sw.Runs)}
 	base := sw.Manifest.Base
-	for _, s := range sw.Runs {
-		if s.Run != nil {
-			m.Runs = append(m.Runs, s.Run)
-		}
-	}
 	if base == "" && len(m.Runs) > 0 {
 		base = string(m.Runs[0].Config)
 	}
@@ -168,8 +163,10 @@ func (m *methods) By() string {
 	return map[rl.Normalizer]string{
 		rl.NormalizerGroupStd:  "divided by the group's sample standard deviation",
 		rl.NormalizerBatchStd:  "divided by the batch's standard deviation",
-		rl.NormalizerGroupMean: "divided by the group's mean reward", rl.NormalizerGPG: "divided by the share of nonzero rewards",
-		rl.NormalizerWhiten: "whitened over the completions of the batch", "whiten_tokens": "whitened over all tokens of the batch",
+		rl.NormalizerGroupMean: "divided by the group's mean reward",
+		rl.NormalizerGPG:       "divided by the share of nonzero rewards",
+		rl.NormalizerWhiten:    "whitened over the completions of the batch",
+		"whiten_tokens":        "whitened over all tokens of the batch",
 	}[normalizer]
 }
 

@@ -87,7 +87,8 @@ func ExportRuns(dir, root string, runs []*rundir.Run, e Export) ([]string, error
 				name = below
 			}
 			if slices.Contains(used, name) {
-				return paths, fmt.Errorf("export %s: another run's folder has the name %s too (report on them one by one)", r.Dir, name)
+				return paths, fmt.Errorf("export %s: another run's folder has the name %s too (report on them one by one)",
+					r.Dir, name)
 			}
 			used, to = append(used, name), filepath.Join(dir, name)
 			if err := MakeFolder(to, r.Dir); err != nil {

@@ -55,7 +55,9 @@ func (a *Report) runsTable(folder string, linked bool) Table {
 		}
 	}
 	t := tableOf("Runs", runColumns, rows)
-	t.Notes = []string{"As in the table of arms, run by run. Seconds: wall-clock time; other runs may have shared the cores."}
+	t.Notes = []string{
+		"As in the table of arms, run by run. Seconds: wall-clock time; other runs may have shared the cores.",
+	}
 	for i, r := range rows {
 		if linked && r.Run != nil {
 			t.Rows[i].Cells[len(runColumns)-1].Link = link(folder, r.Dir+"/")
@@ -117,7 +119,8 @@ func (a *Report) settingsTable() *Table {
 			} else if value == "" {
 				value = "(empty)"
 			}
-			if x := slices.IndexFunc(m.Axes, func(x sweepdir.Axis) bool { return x.Key == key }); x >= 0 && x < len(m.Arms[k].Point) {
+			x := slices.IndexFunc(m.Axes, func(x sweepdir.Axis) bool { return x.Key == key })
+			if x >= 0 && x < len(m.Arms[k].Point) {
 				value = m.Axes[x].Shown(m.Arms[k].Point[x])
 			}
 			row.Cells = append(row.Cells, Cell{Text: value})

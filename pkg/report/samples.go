@@ -49,8 +49,8 @@ type SampleFilter struct {
 // error if the run has no completion of the split, the decoding or the step.
 func SampledProblems(r *rundir.Run, f SampleFilter) ([]SampledProblem, error) {
 	if len(r.Samples) == 0 {
-		return nil, fmt.Errorf("%s has no completions: none was kept (eval.save_samples=0), or the run has not evaluated yet",
-			rundir.SamplesFile)
+		return nil, fmt.Errorf("%s has no completions: none was kept (eval.save_samples=0), "+
+			"or the run has not evaluated yet", rundir.SamplesFile)
 	}
 	kinds := analysis.Unique(r.Samples, func(s rundir.Sample) string { return s.Split + ", " + s.Decoding })
 	all := slices.DeleteFunc(slices.Clone(r.Samples), func(s rundir.Sample) bool {

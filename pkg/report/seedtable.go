@@ -181,8 +181,8 @@ func seedNotes(runs []*rundir.Run) string {
 	if sizes != "" {
 		b.WriteString("Validation: " + escapeMarkdown(sizes) + ". ")
 	}
-	b.WriteString("Columns that name no split are the validation answer reward (fraction correct) and, from `correct_num` to length, " +
-		"counts and mean completion length (tokens) of the last sampled validation. " +
+	b.WriteString("Columns that name no split are the validation answer reward (fraction correct) and, from " +
+		"`correct_num` to length, counts and mean completion length (tokens) of the last sampled validation. " +
 		"The interval is Wilson's, over the problems of one evaluation; it does not cover the spread over seeds.")
 	if len(runs) > 1 {
 		finished := 0
@@ -191,7 +191,8 @@ func seedNotes(runs []*rundir.Run) string {
 				finished++
 			}
 		}
-		fmt.Fprintf(&b, " The last row is the mean and the sample standard deviation over the n = %d finished runs.", finished)
+		fmt.Fprintf(&b, " The last row is the mean and the sample standard deviation over the n = %d finished runs.",
+			finished)
 	}
 	b.WriteString(" The best step is chosen on the same validation problems, so its reward is biased upward.\n")
 	return b.String()

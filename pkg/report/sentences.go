@@ -236,37 +236,41 @@ func metricLabel(metric string) string { return capital(analysis.MetricOf(metric
 // Ranks are what the first arm beats and what it does not, a clause each. A signed difference is that of the
 // comparison, whichever arm is first in it.
 func (w words) Ranks() []string {
-	const beats, below, beaten = "it beats", "below it:", "it is beaten by"
-	others := map[analysis.Kind]string{
-		analysis.NotSeparable: "it is not separable from", analysis.Identical: "it is the same experiment, to the bit, as",
-		analysis.NotCompared: "it can't be compared yet with",
+	type rank struct {
+		kind  analysis.Kind
+		first bool // the ranked arm is the first of the pair
 	}
-	names := map[string][]string{}
-	for _, p := range w.Parts() {
-		first := p.Arms[0] == w.Arms[0]
-		name, clause := p.Arm(), others[p.Kind]
-		if first {
-			name = p.Other()
-		}
-		difference := p.Execute("signed")
-		switch {
-		case first && p.Kind == analysis.Beats:
-			clause, name = beats, name+p.Execute("by")
-		case first && p.Kind == analysis.BeatenBy:
-			clause, name = beaten, name+difference
-		case p.Kind == analysis.Beats:
-			clause, name = beaten, name+p.Execute("by")
-		case p.Kind == analysis.BeatenBy:
-			clause, name = below, name+difference
-		}
-		names[clause] = append(names[clause], name)
-	}
+	none := func(kind analysis.Kind) map[rank]string { return map[rank]string{{kind, true}: "", {kind, false}: ""} }
 	var out []string
-	for _, clause := range []string{
-		beats, below, beaten, others[analysis.NotSeparable], others[analysis.Identical], others[analysis.NotCompared],
+	for _, clause := range []struct {
+		text    string
+		details map[rank]string // the template of what follows a name
+	}{
+		{"it beats", map[rank]string{{analysis.Beats, true}: "by"}},
+		{"below it:", map[rank]string{{analysis.BeatenBy, false}: "signed"}},
+		{"it is beaten by", map[rank]string{{analysis.BeatenBy, true}: "signed", {analysis.Beats, false}: "by"}},
+		{"it is not separable from", none(analysis.NotSeparable)},
+		{"it is the same experiment, to the bit, as", none(analysis.Identical)},
+		{"it can't be compared yet with", none(analysis.NotCompared)},
 	} {
-		if len(names[clause]) > 0 {
-			out = append(out, clause+" "+listed(few(names[clause])))
+		var names []string
+		for _, p := range w.Parts() {
+			first := p.Arms[0] == w.Arms[0]
+			detail, ok := clause.details[rank{p.Kind, first}]
+			if !ok {
+				continue
+			}
+			name := p.Arm()
+			if first {
+				name = p.Other()
+			}
+			if detail != "" {
+				name += p.Execute(detail)
+			}
+			names = append(names, name)
+		}
+		if len(names) > 0 {
+			out = append(out, clause.text+" "+listed(few(names)))
 		}
 	}
 	return out

@@ -43,7 +43,9 @@ func WriteStudyReport(dir string, st sweepdir.Study, parts []*Report) (*StudyRep
 	files, err := writeFiles("write study", dir, []outputFile{
 		{sweepdir.ResultsCSV, func(path string) error { return rundir.WriteFileAtomic(path, table.CSV()) }},
 		{sweepdir.ResultsJSON, func(path string) error { return rundir.WriteJSON(path, results) }},
-		{sweepdir.ResultsMD, func(path string) error { return rundir.WriteFileAtomic(path, []byte(studyMarkdown(st, parts))) }},
+		{sweepdir.ResultsMD, func(path string) error {
+			return rundir.WriteFileAtomic(path, []byte(studyMarkdown(st, parts)))
+		}},
 		{sweepdir.ResultsTeX, func(path string) error { return rundir.WriteFileAtomic(path, studyLaTeX(st, parts)) }},
 		{sweepdir.ReportHTML, html.write},
 	})
@@ -193,7 +195,8 @@ func studyMarkdown(st sweepdir.Study, parts []*Report) string {
 			continue
 		}
 		a.markdownBody(&b, "###", p.Name)
-		fmt.Fprintf(&b, "\nEvery run, and how they trained: [%s](%s).\n", path.Join(p.Name, sweepdir.ReportHTML), link(p.Name, sweepdir.ReportHTML))
+		fmt.Fprintf(&b, "\nEvery run, and how they trained: [%s](%s).\n", path.Join(p.Name, sweepdir.ReportHTML),
+			link(p.Name, sweepdir.ReportHTML))
 	}
 	markdownList(&b, "## "+sharedHead, shared)
 	return b.String()
@@ -262,6 +265,7 @@ func newStudyPage(st sweepdir.Study, parts []*Report) (page, error) {
 	}
 	p.Made.Bases = bases
 	p.Made.Programs, p.Facts = programs(runs), facts(runs)
-	p.Lead = fmt.Sprintf("%s, %s, of which %d have ended", textutil.Count(len(st.Parts), "question"), textutil.Count(total, "run"), ended)
+	p.Lead = fmt.Sprintf("%s, %s, of which %d have ended", textutil.Count(len(st.Parts), "question"),
+		textutil.Count(total, "run"), ended)
 	return p, nil
 }

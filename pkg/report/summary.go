@@ -96,7 +96,8 @@ func headline(r *rundir.Run, a analysis.RunInfo) string {
 	parts := []string{fmt.Sprintf("%s, %s: %s", a.Name, a.SeedText(), analysis.Outcome(r, a))}
 	if res := r.Result; res != nil {
 		parts = append(parts,
-			textutil.Count(analysis.LastStep(r), "step"), textutil.Count(res.Updates, "update"), textutil.Count(res.Parameters, "parameter"))
+			textutil.Count(analysis.LastStep(r), "step"), textutil.Count(res.Updates, "update"),
+			textutil.Count(res.Parameters, "parameter"))
 		if stats.IsFinite(res.WallS) {
 			parts = append(parts, analysis.Decimals(res.WallS, 1)+" s")
 		}
@@ -181,8 +182,8 @@ func lastMetrics(r *rundir.Run) string {
 	}
 	pairs := ""
 	if accuracy, ok := m.Preference["rewards/accuracies"]; ok {
-		pairs = fmt.Sprintf("pairs: %s, %s of them ranked right, margin of the rewards %s\n", analysis.Significant(m.Preference["pairs"], 6),
-			analysis.Significant(accuracy, 3), analysis.Significant(m.Preference["rewards/margins"], 3))
+		pairs = fmt.Sprintf("pairs: %s, %s of them ranked right, margin of the rewards %s\n",
+			analysis.Significant(m.Preference["pairs"], 6), analysis.Significant(accuracy, 3), analysis.Significant(m.Preference["rewards/margins"], 3))
 	}
 	entropy, norm := analysis.Significant(m.Entropy, 3), analysis.Significant(m.GradNorm, 3)
 	if math.IsNaN(m.Entropy) && !math.IsNaN(m.Loss) { // no completion was in an update
@@ -201,7 +202,8 @@ func lastMetrics(r *rundir.Run) string {
 	return pairs + fmt.Sprintf("training, step %d: answer reward %s, length %s, share of zero-variance groups %s,\n"+
 		"  entropy (nats) %s, gradient norm %s, clip fraction %s\n%s"+
 		"largest difference between the log-probabilities of sampler and learner: %s",
-		m.Step, analysis.Significant(m.AnswerReward, 3), analysis.Significant(m.Length, 3), analysis.Significant(m.FracRewardZeroStd, 2),
+		m.Step, analysis.Significant(m.AnswerReward, 3), analysis.Significant(m.Length, 3),
+		analysis.Significant(m.FracRewardZeroStd, 2),
 		entropy, norm, clip, trainedOn(m), differ)
 }
 

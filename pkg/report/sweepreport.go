@@ -79,7 +79,8 @@ func (a *Report) summary(b *strings.Builder) {
 		if len(a.Sweep.Manifest.Seeds) < 2 {
 			interval = ""
 		}
-		fmt.Fprintf(b, "%s; means over the finished seeds (%s)%s\n", strings.Join(levels, separator), a.seedCounts(), interval)
+		fmt.Fprintf(b, "%s; means over the finished seeds (%s)%s\n", strings.Join(levels, separator),
+			a.seedCounts(), interval)
 	}
 	for _, line := range v.Missing {
 		b.WriteString("missing: " + line + "\n")
