@@ -174,10 +174,10 @@ func (p *progress) Eval(e rundir.Eval) {
 	}
 }
 
-// Note implements train.Observer, train.SFTObserver and train.RewardModelObserver.
+// Note implements train.Observer.
 func (p *progress) Note(text string) { p.line("note: %s", text) }
 
-// SFTStep implements train.SFTObserver.
+// SFTStep reports a step of `grpo sft`.
 func (p *progress) SFTStep(s train.SFTStep, steps int) {
 	p.took(s.Step, steps, fmt.Sprintf("%s loss %.4f", textutil.Printable(s.Stage, 20), s.Loss))
 	if s.Validation != nil {
@@ -190,7 +190,7 @@ func (p *progress) SFTStep(s train.SFTStep, steps int) {
 	}
 }
 
-// RewardModelStep implements train.RewardModelObserver.
+// RewardModelStep reports a step of `grpo reward-model`.
 func (p *progress) RewardModelStep(s train.RewardModelStep, steps int) {
 	p.took(s.Step, steps, fmt.Sprintf("loss %.4f", s.Loss))
 	if e := s.Eval; e != nil {

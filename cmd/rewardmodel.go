@@ -50,8 +50,8 @@ starts over.`,
 
 func runRewardModel(ctx context.Context, s *State, o *recordOptions) error {
 	run := func(cfg config.RewardModel, dir string, p *progress) (*train.RewardModelRecord, error) {
-		return train.RunRewardModel(ctx, cfg, train.RewardModelOptions{
-			Dir: dir, Threads: o.out.threads, Observer: p, Memory: s.checkMemory, Progress: p.Doing})
+		return train.RunRewardModel(ctx, cfg, train.SupervisedOptions[train.RewardModelStep]{
+			Dir: dir, Threads: o.out.threads, Step: p.RewardModelStep, Note: p.Note, Memory: s.checkMemory, Progress: p.Doing})
 	}
 	return trainToRecord(s, o, "reward-model", config.LoadRewardModel, run, printRewardModel)
 }

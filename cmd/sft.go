@@ -40,8 +40,8 @@ one starts over. A different recipe in the same folder is an error.`,
 
 func runSFT(ctx context.Context, s *State, o *recordOptions) error {
 	run := func(cfg config.SFT, dir string, p *progress) (*train.SFTRecord, error) {
-		return train.RunSFT(ctx, cfg, train.SFTOptions{
-			Dir: dir, Threads: o.out.threads, Observer: p, Memory: s.checkMemory, Progress: p.Doing})
+		return train.RunSFT(ctx, cfg, train.SupervisedOptions[train.SFTStep]{
+			Dir: dir, Threads: o.out.threads, Step: p.SFTStep, Note: p.Note, Memory: s.checkMemory, Progress: p.Doing})
 	}
 	return trainToRecord(s, o, "sft", config.LoadSFT, run, printSFT)
 }

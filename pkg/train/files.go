@@ -189,7 +189,7 @@ func (t *trainer) sameFiles(meta *rundir.Meta) error {
 	if len(changed) > 0 {
 		return madeWithOther(changed)
 	}
-	noteGone(t.opts.Observer, gone)
+	noteGone(t.opts.Observer.Note, gone)
 	return nil
 }
 

@@ -157,7 +157,7 @@ func TestOthersAskForMemory(t *testing.T) {
 	}
 	before := asked.Total()
 	dir := filepath.Join(t.TempDir(), "sft")
-	if _, err := RunSFT(context.Background(), r.Config, SFTOptions{Dir: dir, Threads: 1, Memory: check}); !errors.Is(err, no) || asked.Total() <= before {
+	if _, err := RunSFT(context.Background(), r.Config, SupervisedOptions[SFTStep]{Dir: dir, Threads: 1, Memory: check}); !errors.Is(err, no) || asked.Total() <= before {
 		t.Errorf("sft: %v", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

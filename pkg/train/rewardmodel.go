@@ -1,11 +1,9 @@
 package train
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
@@ -68,83 +66,70 @@ type RewardModelStep struct {
 	Eval         *RewardMetrics `json:"eval"` // of the held-out pairs; null between evaluations
 }
 
-// RewardModelObserver gets the events of `grpo reward-model`.
-type RewardModelObserver interface {
-	RewardModelStep(s RewardModelStep, steps int)
-	Note(string)
-}
-
-// RewardModelOptions are what training a reward model needs besides its configuration.
-type RewardModelOptions struct {
-	Dir      string // the model's folder
-	Threads  int    // of the CPU; 0 = GOMAXPROCS
-	Observer RewardModelObserver
-	Memory   budget.MemoryCheck // nil = no check
-	Progress model.Progress
-}
-
 // rewardTrainer trains one reward model.
 type rewardTrainer struct {
-	cfg         config.RewardModel
-	opts        RewardModelOptions
-	train, eval []policy.Pair
-	steps       int
+	supervised[config.RewardModel, RewardModelStep, RewardModelRecord]
+	pairs, eval []policy.Pair // to train on, and held out
+	n           int           // steps
 	rec         RewardModelRecord
 	folder      *policy.Folder // nil for a TinyLM
-	model       *policy.Model
-	policy.Network
-	critic model.Critic
-	hold   *rundir.Hold
-	log    *rundir.Log
+	critic      model.Critic
 }
 
 // RunRewardModel trains a reward model on the pairs of cfg and writes it, its record and its log into
 // opts.Dir.
-func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts RewardModelOptions) (*RewardModelRecord, error) {
-	opts.Threads = cmp.Or(opts.Threads, runtime.GOMAXPROCS(0))
-	t := &rewardTrainer{cfg: config.Resolve(cfg), opts: opts}
-	if rec, err := t.finished(); rec != nil || err != nil {
-		return rec, err
-	}
-	if err := t.hashPairs(); err != nil {
-		return nil, err
-	}
-	var err error
-	if t.rec.InputFiles, err = (Files{}).sums(t.paths()); err != nil {
-		return nil, err
-	}
-	if t.model, err = policy.Resolve(t.cfg.Model, config.LoRA{}); err != nil {
-		return nil, err
-	}
-	if err := t.readPairs(); err != nil {
-		return nil, err
-	}
-	if err := opts.Memory.Pass(budget.RewardModel(t.model, t.cfg, t.train, t.eval, opts.Threads)); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if t.critic != nil {
-			_ = t.critic.Close() // frees memory only
-		}
-		t.Network.Close()
-	}()
-	if err := t.build(); err != nil {
-		return nil, err
-	}
-	if t.hold, err = rundir.Acquire(opts.Dir, rundir.KindReward, t.sameRequest); err != nil {
-		return nil, err
-	}
-	defer t.hold.Release()
-	return t.run(ctx)
+func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts SupervisedOptions[RewardModelStep]) (
+	*RewardModelRecord, error) {
+	t := &rewardTrainer{}
+	t.cfg, t.opts, t.kind, t.log = config.Resolve(cfg), opts, rundir.KindReward, RewardModelLog
+	t.load = config.LoadRewardModel
+	return t.run(ctx, t)
 }
 
-// build makes the network.
+func (t *rewardTrainer) paths() []string {
+	return append(policy.Files(t.cfg.Model.Init, t.cfg.Model.AdapterBase), t.cfg.Pairs, t.cfg.EvalPairs)
+}
+
+func (t *rewardTrainer) same(rec *RewardModelRecord) error {
+	then, paths := rec.InputFiles, t.paths()
+	if then == nil { // of an earlier version
+		then, paths = map[string]string{t.cfg.Pairs: rec.PairsSHA256}, []string{t.cfg.Pairs, t.cfg.EvalPairs}
+		if t.cfg.EvalPairs != "" {
+			then[t.cfg.EvalPairs] = rec.EvalPairsSHA256
+		}
+	}
+	if err := t.sameInputs(rec.ConfigHash, then, paths); err != nil {
+		return err
+	}
+	switch {
+	case rec.Model == rundir.ModelFile:
+		return hasWeights(t.path(rec.Model), rec.Weights)
+	case rec.Model == rundir.ModelFolder:
+		_, err := policy.VerifyFolder(t.path(rec.Model))
+		return err
+	}
+	return fmt.Errorf("%s names the model %q", t.path(rundir.RecordFile), rec.Model)
+}
+
+func (t *rewardTrainer) read() (need budget.Memory, err error) {
+	if err := t.hashPairs(); err != nil {
+		return need, err
+	}
+	if t.model, err = policy.Resolve(t.cfg.Model, config.LoRA{}); err != nil {
+		return need, err
+	}
+	if err := t.readPairs(); err != nil {
+		return need, err
+	}
+	return budget.RewardModel(t.model, t.cfg, t.pairs, t.eval, t.opts.Threads), nil
+}
+
 func (t *rewardTrainer) build() (err error) {
 	c := t.cfg
 	if t.folder, err = t.model.Folder(true); err != nil {
 		return err
 	}
-	work := t.model.Size.Forward(c.BatchSize*len(t.train[0].Prompt), c.BatchSize).Update().Nominal
+	work := t.model.Size.Forward(c.BatchSize*len(t.pairs[0].Prompt), c.BatchSize).Update().Nominal
 	if t.Network, err = t.model.Open(c.Seed, t.opts.Threads, work, t.opts.Progress); err != nil {
 		return err
 	}
@@ -153,81 +138,73 @@ func (t *rewardTrainer) build() (err error) {
 	return err
 }
 
-func (t *rewardTrainer) run(ctx context.Context) (rec *RewardModelRecord, err error) {
-	if t.log, err = startLog(t.opts.Dir, RewardModelLog, config.Marshal(t.cfg)); err != nil {
-		return nil, err
+func (t *rewardTrainer) close() {
+	if t.critic != nil {
+		_ = t.critic.Close() // frees memory only
 	}
-	defer func() {
-		if cerr := t.log.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	for _, note := range t.Device.Notes {
-		t.opts.Observer.Note(note)
-	}
+}
+
+func (t *rewardTrainer) train(ctx context.Context) (rec *RewardModelRecord, err error) {
+	c := t.cfg
 	rec = &t.rec
-	rec.Name, rec.ConfigHash, rec.Kernel, rec.Device = t.cfg.Name, config.Hash(t.cfg), t.model.Kernel(), t.Device.String()
-	rec.Parameters, rec.Pairs, rec.EvalPairs, rec.Steps = t.critic.State().Params.Count(), len(t.train), len(t.eval), t.steps
+	rec.Name, rec.ConfigHash, rec.Kernel, rec.Device = c.Name, config.Hash(c), t.model.Kernel(), t.Device.String()
+	rec.Parameters, rec.Pairs, rec.EvalPairs, rec.Steps = t.critic.State().Params.Count(), len(t.pairs), len(t.eval), t.n
+	rec.InputFiles = t.files
 	if rec.Initial, _, err = t.evaluate(); err != nil {
 		return nil, err
 	}
-	if err := t.loop(ctx); err != nil {
-		return nil, err
-	}
-	if err := t.hold.Check(); err != nil {
-		return nil, err
-	}
-	t.opts.Progress.Do("writing the weights")
-	if err := t.save(); err != nil {
-		return nil, err
-	}
-	return rec, rundir.WriteJSON(t.path(rundir.RecordFile), rec)
-}
-
-// loop makes the updates.
-func (t *rewardTrainer) loop(ctx context.Context) (err error) {
-	c := t.cfg
-	rates := config.Stage{LearningRate: c.LearningRate, WarmupSteps: c.WarmupSteps, Steps: t.steps, FinalLRRatio: c.FinalLRRatio}
-	order := order{stream: rng.New(c.Seed, rng.Shuffle), n: len(t.train)}
-	var recent []RewardMetrics
-	for step := 1; step <= t.steps; step++ {
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w: step %d of %d; the same command starts from the beginning", ErrNothingSaved, step, t.steps)
-		}
+	rates := config.Stage{LearningRate: c.LearningRate, WarmupSteps: c.WarmupSteps, Steps: t.n,
+		FinalLRRatio: c.FinalLRRatio}
+	order := order{stream: rng.New(c.Seed, rng.Shuffle), n: len(t.pairs)}
+	var recent []RewardMetrics // of the last 20 steps
+	err = t.steps(ctx, "", t.n, c.EveryNSteps, func(step int, evaluate bool) (line RewardModelStep, _ bool, err error) {
 		batch := make([]policy.Pair, c.BatchSize)
 		for k := range batch {
-			batch[k] = t.train[order.at((step-1)*c.BatchSize+k)]
+			batch[k] = t.pairs[order.at((step-1)*c.BatchSize+k)]
 		}
-		line := RewardModelStep{Step: step, LearningRate: schedule(rates, step)}
+		line = RewardModelStep{Step: step, LearningRate: schedule(rates, step)}
 		if line.RewardMetrics, err = t.accumulate(batch); err != nil {
-			return err
+			return line, false, err
 		}
 		if line.GradNorm, err = t.critic.Step(line.LearningRate, c.MaxGradNorm); err != nil {
-			return err
+			return line, false, err
 		}
 		if notFinite(line.Loss) || notFinite(line.GradNorm) {
-			return fmt.Errorf("the reward model diverged at step %d: loss %v, gradient norm %v (lower learning_rate)",
-				step, line.Loss, line.GradNorm)
+			return line, false, fmt.Errorf("the reward model diverged at step %d: loss %v, gradient norm %v "+
+				"(lower learning_rate)", step, line.Loss, line.GradNorm)
 		}
 		if recent = append(recent, line.RewardMetrics); len(recent) > 20 {
 			recent = recent[1:]
 		}
-		if step == t.steps || step%c.EveryNSteps == 0 {
-			if line.Eval, t.rec.Calibration, err = t.evaluate(); err != nil {
-				return err
-			}
-			t.rec.Eval = line.Eval
+		if evaluate {
+			line.Eval, rec.Calibration, err = t.evaluate()
+			rec.Eval = line.Eval
 		}
-		if err := t.hold.Check(); err != nil {
-			return err
-		}
-		if err := t.log.Append(line); err != nil {
-			return err
-		}
-		t.opts.Observer.RewardModelStep(line, t.steps)
+		return line, false, err
+	})
+	rec.Train = meanMetrics(recent)
+	return rec, err
+}
+
+func (t *rewardTrainer) save(rec *RewardModelRecord) error {
+	params := t.critic.State().Params
+	if err := params.Pull(); err != nil {
+		return err
 	}
-	t.rec.Train = meanMetrics(recent)
-	return nil
+	rec.Weights = params.Hash()
+	metadata := map[string]string{configKey: rec.ConfigHash}
+	if t.folder == nil {
+		rec.Model = rundir.ModelFile
+		data, err := (&model.Checkpoint{Params: params, Metadata: metadata}).EncodeChecksummed()
+		if err != nil {
+			return err
+		}
+		return rundir.WriteFileAtomic(t.path(rundir.ModelFile), data)
+	}
+	rec.Model = rundir.ModelFolder
+	return rundir.ReplaceFolder(t.path(rundir.ModelFolder), func(dir string) error {
+		return t.folder.Write(dir, params, metadata)
+	})
 }
 
 func meanMetrics(all []RewardMetrics) (m RewardMetrics) {
@@ -301,7 +278,8 @@ func (t *rewardTrainer) evaluate() (*RewardMetrics, *rl.Calibration, error) {
 			return nil, nil, err
 		}
 		b := t.scores(part, batch, m)
-		all.Chosen, all.Rejected, all.Margins = append(all.Chosen, b.Chosen...), append(all.Rejected, b.Rejected...), append(all.Margins, b.Margins...)
+		all.Chosen, all.Rejected = append(all.Chosen, b.Chosen...), append(all.Rejected, b.Rejected...)
+		all.Margins = append(all.Margins, b.Margins...)
 	}
 	loss, err := rl.BradleyTerry(all)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
@@ -23,7 +24,7 @@ func (t *rewardTrainer) readPairs() error {
 	for _, f := range []struct {
 		path, key string
 		to        *[]policy.Pair
-	}{{c.Pairs, "pairs", &t.train}, {c.EvalPairs, "eval_pairs", &t.eval}} {
+	}{{c.Pairs, "pairs", &t.pairs}, {c.EvalPairs, "eval_pairs", &t.eval}} {
 		if f.path == "" {
 			continue
 		}
@@ -32,7 +33,7 @@ func (t *rewardTrainer) readPairs() error {
 			return err
 		}
 		if text := report.String(); text != "" {
-			t.opts.Observer.Note(f.path + ": " + text)
+			t.opts.Note(f.path + ": " + text)
 		}
 		t.rec.Skipped += report.Skipped
 		*f.to = pairs
@@ -40,28 +41,28 @@ func (t *rewardTrainer) readPairs() error {
 			continue
 		}
 		if i := slices.IndexFunc(pairs, func(p policy.Pair) bool { return !p.HasMargin }); i >= 0 {
-			return config.Invalid(fmt.Errorf("read pairs: %s: the pair %q has no \"margin\", which use_margin needs of each pair "+
-				"(set use_margin=false)", f.path, pairs[i].ID))
+			return config.Invalid(fmt.Errorf("read pairs: %s: the pair %q has no \"margin\", which use_margin "+
+				"needs of each pair (set use_margin=false)", f.path, pairs[i].ID))
 		}
 	}
 	if c.EvalPairs == "" {
 		t.holdOut()
-	} else if t.rec.SharedPrompts = sharedPrompts(t.train, t.eval); t.rec.SharedPrompts > 0 {
-		t.opts.Observer.Note(fmt.Sprintf("%s of %s are also in %s: the held-out accuracy is too good",
+	} else if t.rec.SharedPrompts = sharedPrompts(t.pairs, t.eval); t.rec.SharedPrompts > 0 {
+		t.opts.Note(fmt.Sprintf("%s of %s are also in %s: the held-out accuracy is too good",
 			textutil.Count(t.rec.SharedPrompts, "prompt"), c.EvalPairs, c.Pairs))
 	}
-	if len(t.train) == 0 {
-		return config.Invalid(fmt.Errorf("read pairs: %s: all pairs are of one prompt, and none would be left to train on (set eval_share=0, "+
-			"or name other pairs with eval_pairs)", c.Pairs))
+	if len(t.pairs) == 0 {
+		return config.Invalid(fmt.Errorf("read pairs: %s: all pairs are of one prompt, and none would be left to train on "+
+			"(set eval_share=0, or name other pairs with eval_pairs)", c.Pairs))
 	}
-	t.steps = (len(t.train)*c.Epochs + c.BatchSize - 1) / c.BatchSize
+	t.n = (len(t.pairs)*c.Epochs + c.BatchSize - 1) / c.BatchSize
 	return nil
 }
 
 // holdOut moves the pairs of a share of the prompts to the held-out ones: no prompt is in both.
 func (t *rewardTrainer) holdOut() {
 	first := map[string]int{}
-	for _, p := range t.train {
+	for _, p := range t.pairs {
 		if key := promptKey(p.Prompt); first[key] == 0 {
 			first[key] = len(first) + 1
 		}
@@ -75,13 +76,13 @@ func (t *rewardTrainer) holdOut() {
 	for i := range n {
 		held[drawn.at(i)+1] = true
 	}
-	all := t.train
-	t.train = nil
+	all := t.pairs
+	t.pairs = nil
 	for _, p := range all {
 		if held[first[promptKey(p.Prompt)]] {
 			t.eval = append(t.eval, p)
 		} else {
-			t.train = append(t.train, p)
+			t.pairs = append(t.pairs, p)
 		}
 	}
 }
@@ -136,4 +137,20 @@ func rewardRow(prompt int, completion []int) model.Row {
 // lastValue is the element of the last value of a row.
 func lastValue(m *model.ValueMatrix, b *model.Batch, row int) int {
 	return row*m.T + len(b.Rows[row].Tokens) - 1
+}
+
+// hashPairs notes the checksums of the files of pairs.
+func (t *rewardTrainer) hashPairs() (err error) {
+	for _, f := range []struct {
+		path, key string
+		to        *string
+	}{{t.cfg.Pairs, "pairs", &t.rec.PairsSHA256}, {t.cfg.EvalPairs, "eval_pairs", &t.rec.EvalPairsSHA256}} {
+		if f.path == "" {
+			continue
+		}
+		if *f.to, err = regular.SHA256(f.path); err != nil {
+			return config.Invalid(fmt.Errorf("read pairs: %w (%s)", err, f.key))
+		}
+	}
+	return nil
 }

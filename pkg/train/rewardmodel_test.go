@@ -54,13 +54,16 @@ type rewardWatch struct {
 	notes []string
 }
 
-func (w *rewardWatch) RewardModelStep(s RewardModelStep, _ int) { w.steps = append(w.steps, s) }
-func (w *rewardWatch) Note(text string)                         { w.notes = append(w.notes, text) }
+func rewardOptions(dir string, threads int, w *rewardWatch) SupervisedOptions[RewardModelStep] {
+	return SupervisedOptions[RewardModelStep]{Dir: dir, Threads: threads,
+		Step: func(s RewardModelStep, _ int) { w.steps = append(w.steps, s) },
+		Note: func(text string) { w.notes = append(w.notes, text) }}
+}
 
 func trainReward(t *testing.T, cfg config.RewardModel, dir string, threads int) (*RewardModelRecord, *rewardWatch) {
 	t.Helper()
 	w := &rewardWatch{}
-	rec, err := RunRewardModel(context.Background(), cfg, RewardModelOptions{Dir: dir, Threads: threads, Observer: w})
+	rec, err := RunRewardModel(context.Background(), cfg, rewardOptions(dir, threads, w))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +96,13 @@ func TestRewardModel(t *testing.T) {
 	}
 	data := slurp(t, file)
 	put(t, file, append(data, '\n'))
-	_, err := RunRewardModel(context.Background(), cfg, RewardModelOptions{Dir: dir, Observer: w})
+	_, err := RunRewardModel(context.Background(), cfg, rewardOptions(dir, 0, w))
 	if err == nil || !strings.Contains(err.Error(), "trained on other contents of "+file) {
 		t.Errorf("with other pairs: %v", err)
 	}
 	put(t, file, data)
 	flip(t, filepath.Join(dir, rundir.ModelFile), 2000)
-	if _, err = RunRewardModel(context.Background(), cfg, RewardModelOptions{Dir: dir, Observer: w}); err == nil {
+	if _, err = RunRewardModel(context.Background(), cfg, rewardOptions(dir, 0, w)); err == nil {
 		t.Error("a damaged model is shown as done")
 	}
 }
@@ -110,7 +113,8 @@ func TestHeldOutPrompts(t *testing.T) {
 	read := func(set ...string) *rewardTrainer {
 		w := &rewardWatch{}
 		c := rewardModelConfig(t, append(set, "pairs="+file)...)
-		r := &rewardTrainer{cfg: c, model: modelOf(t, c.Model, config.LoRA{}), opts: RewardModelOptions{Observer: w}}
+		r := &rewardTrainer{}
+		r.cfg, r.model, r.opts = c, modelOf(t, c.Model, config.LoRA{}), rewardOptions("", 1, w)
 		if err := r.readPairs(); err != nil {
 			t.Fatal(err)
 		}
@@ -120,8 +124,8 @@ func TestHeldOutPrompts(t *testing.T) {
 		return r
 	}
 	r := read("eval_share=0.3")
-	if n := sharedPrompts(r.train, r.eval); n > 0 || len(r.eval) < 5 || len(r.train) < 2*len(r.eval)-5 {
-		t.Errorf("%d prompts in both of %d and %d pairs", n, len(r.train), len(r.eval))
+	if n := sharedPrompts(r.pairs, r.eval); n > 0 || len(r.eval) < 5 || len(r.pairs) < 2*len(r.eval)-5 {
+		t.Errorf("%d prompts in both of %d and %d pairs", n, len(r.pairs), len(r.eval))
 	}
 	if r := read("eval_share=0"); len(r.eval) > 0 {
 		t.Errorf("%d pairs are held out", len(r.eval))
@@ -146,7 +150,7 @@ func TestRewardModelMistakes(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
 		cfg := rewardModelConfig(t, "pairs="+writePairs(t, c.pairs), c.set, "epochs=4", "batch_size=1")
-		_, err := RunRewardModel(context.Background(), cfg, RewardModelOptions{Dir: dir, Observer: &rewardWatch{}})
+		_, err := RunRewardModel(context.Background(), cfg, rewardOptions(dir, 0, &rewardWatch{}))
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}

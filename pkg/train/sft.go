@@ -1,11 +1,8 @@
 package train
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
-	"runtime"
 
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
@@ -68,114 +65,82 @@ type SFTStep struct {
 	ValidationLoss *float64 `json:"validation_loss,omitempty"`
 }
 
-// SFTObserver gets the events of a supervised run.
-type SFTObserver interface {
-	SFTStep(s SFTStep, steps int)
-	Note(string)
-}
-
-// SFTOptions are what a supervised run needs besides its configuration.
-type SFTOptions struct {
-	Dir      string // the run's folder
-	Threads  int    // of the CPU; 0 = GOMAXPROCS
-	Observer SFTObserver
-	Memory   budget.MemoryCheck // nil = no check
-	Progress model.Progress
-}
-
 // sft is one supervised run.
 type sft struct {
-	cfg      config.SFT
-	opts     SFTOptions
+	supervised[config.SFT, SFTStep, SFTRecord]
 	problems *Problems
 	val      []gsm8k.Problem // the first eval_size of the validation problems
 	template gsm8k.Template
-	end      int               // the token after an answer
-	files    map[string]string // the SHA-256 of the files that the run reads, by path
-	model    *policy.Model
-	policy.Network
-	learner model.Learner
-	hold    *rundir.Hold
-	log     *rundir.Log
+	end      int // the token after an answer
+	learner  model.Learner
 }
 
 // RunSFT trains through the stages of cfg and writes weights, record and log into opts.Dir. If a
 // stage's sampled validation accuracy ends outside the accepted range, that is an error: accuracy
 // fluctuates during the second stage, so a recipe checks its result.
-func RunSFT(ctx context.Context, cfg config.SFT, opts SFTOptions) (*SFTRecord, error) {
-	cfg = config.Resolve(cfg)
-	opts.Threads = cmp.Or(opts.Threads, runtime.GOMAXPROCS(0))
-	s := &sft{cfg: cfg, opts: opts}
-	rec, err := s.finished()
-	if rec != nil || err != nil {
-		return rec, err
-	}
-	if s.files, err = (Files{}).sums(s.paths()); err != nil {
-		return nil, err
-	}
-	if s.problems, err = LoadProblems(cfg.Data); err != nil {
-		return nil, err
-	}
-	if len(s.problems.SFT) == 0 || len(s.problems.Val) == 0 {
-		return nil, fmt.Errorf("load problems: %d to train on, %d to validate on: a run needs both",
-			len(s.problems.SFT), len(s.problems.Val))
-	}
-	s.val = s.problems.Val[:min(len(s.problems.Val), cfg.EvalSize)]
-	if s.model, err = policy.Resolve(cfg.Model, cfg.LoRA); err != nil {
-		return nil, err
-	}
-	if s.template, err = s.model.Template(cfg.Data); err != nil {
-		return nil, err
-	}
-	if s.end, err = s.model.Special(cfg.Data).AnswerEnd(); err != nil {
-		return nil, config.Invalid(fmt.Errorf("encode the answers for %s (model.init): %w", cfg.Model.Init, err))
-	}
-	if err := s.checkContext(); err != nil {
-		return nil, err
-	}
-	p := s.problems
-	need := budget.SFT(s.model, cfg, s.template, p.SFT, s.val, opts.Threads, p.SFT, p.Train, p.Val, p.Test, p.Unseen)
-	if err := opts.Memory.Pass(need); err != nil {
-		return nil, err
-	}
-	s.Network, err = s.model.Open(cfg.Seed, opts.Threads, s.work(), opts.Progress)
-	defer s.Network.Close()
-	if err != nil {
-		return nil, err
-	}
-	if s.learner, err = s.Policy.NewLearner(1, false); err != nil {
-		return nil, err
-	}
-	defer s.learner.Close()
-	if s.hold, err = rundir.Acquire(opts.Dir, rundir.KindSFT, s.sameRequest); err != nil {
-		return nil, err
-	}
-	defer s.hold.Release()
-	return s.run(ctx)
+func RunSFT(ctx context.Context, cfg config.SFT, opts SupervisedOptions[SFTStep]) (*SFTRecord, error) {
+	s := &sft{}
+	s.cfg, s.opts, s.kind, s.log, s.load = config.Resolve(cfg), opts, rundir.KindSFT, SFTLogFile, config.LoadSFT
+	return s.run(ctx, s)
 }
 
-// work estimates the operations per step before the policy is made.
-func (s *sft) work() (most float64) {
+func (s *sft) paths() []string {
+	return append(dataPaths(s.cfg.Data), policy.Files(s.cfg.Model.Init, s.cfg.Model.AdapterBase)...)
+}
+
+func (s *sft) same(rec *SFTRecord) error {
+	if err := s.sameInputs(rec.ConfigHash, rec.InputFiles, s.paths()); err != nil {
+		return err
+	}
+	return hasWeights(s.path(rundir.ModelFile), rec.Weights)
+}
+
+func (s *sft) read() (need budget.Memory, err error) {
+	c := s.cfg
+	if s.problems, err = LoadProblems(c.Data); err != nil {
+		return need, err
+	}
+	p := s.problems
+	if len(p.SFT) == 0 || len(p.Val) == 0 {
+		return need, fmt.Errorf("load problems: %d to train on, %d to validate on: a run needs both", len(p.SFT), len(p.Val))
+	}
+	s.val = p.Val[:min(len(p.Val), c.EvalSize)]
+	if s.model, err = policy.Resolve(c.Model, c.LoRA); err != nil {
+		return need, err
+	}
+	if s.template, err = s.model.Template(c.Data); err != nil {
+		return need, err
+	}
+	if s.end, err = s.model.Special(c.Data).AnswerEnd(); err != nil {
+		return need, config.Invalid(fmt.Errorf("encode the answers for %s (model.init): %w", c.Model.Init, err))
+	}
+	if err := s.checkContext(); err != nil {
+		return need, err
+	}
+	return budget.SFT(s.model, c, s.template, p.SFT, s.val, s.opts.Threads, p.SFT, p.Train, p.Val, p.Test, p.Unseen), nil
+}
+
+func (s *sft) build() (err error) {
+	var most float64 // operations per step
 	for _, st := range s.cfg.Stages {
 		tokens := st.BatchSize * config.Default().Rollout.SamplingMaxTokens
 		most = max(most, s.model.Size.Forward(tokens, tokens).Update().Nominal)
 	}
-	return most
+	if s.Network, err = s.model.Open(s.cfg.Seed, s.opts.Threads, most, s.opts.Progress); err != nil {
+		return err
+	}
+	s.learner, err = s.Policy.NewLearner(1, false)
+	return err
 }
 
-func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
-	if s.log, err = startLog(s.opts.Dir, SFTLogFile, config.Marshal(s.cfg)); err != nil {
-		return nil, err
+func (s *sft) close() {
+	if s.learner != nil {
+		_ = s.learner.Close() // frees memory only
 	}
-	defer func() {
-		if cerr := s.log.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	for _, note := range s.Device.Notes {
-		s.opts.Observer.Note(note)
-	}
-	rec = &SFTRecord{
+}
+
+func (s *sft) train(ctx context.Context) (*SFTRecord, error) {
+	rec := &SFTRecord{
 		Name: s.cfg.Name, ConfigHash: config.Hash(s.cfg), Kernel: s.model.Kernel(), Device: s.Device.String(),
 		Parameters: s.Params.Count(), Questions: len(s.problems.SFT), Overlap: s.problems.Overlap,
 		InputFiles: s.files,
@@ -194,56 +159,25 @@ func (s *sft) run(ctx context.Context) (rec *SFTRecord, err error) {
 		}
 		rec.Stages = append(rec.Stages, *st)
 	}
-	s.opts.Progress.Do("writing the weights")
+	return rec, nil
+}
+
+func (s *sft) save(rec *SFTRecord) error {
 	if err := s.Params.Pull(); err != nil {
-		return nil, err
+		return err
 	}
 	rec.Weights = s.Params.Hash()
 	c := model.Checkpoint{Params: s.Params, Metadata: map[string]string{configKey: rec.ConfigHash}}
 	data, err := c.Encode()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := s.hold.Check(); err != nil {
-		return nil, err
-	}
-	if err := rundir.WriteFileAtomic(s.path(rundir.ModelFile), data); err != nil {
-		return nil, err
-	}
-	return rec, rundir.WriteJSON(s.path(rundir.RecordFile), rec)
+	return rundir.WriteFileAtomic(s.path(rundir.ModelFile), data)
 }
-
-// sameRequest returns an error if the folder has a supervised run of another configuration.
-func (s *sft) sameRequest() error {
-	return sameRequest(s.opts.Dir, s.cfg, config.LoadSFT, SFTLogFile)
-}
-
-// finished returns the record of a finished run, or nil. It writes no files.
-func (s *sft) finished() (*SFTRecord, error) {
-	if err := rundir.Allow(s.opts.Dir, rundir.KindSFT, s.sameRequest); err != nil {
-		return nil, err
-	}
-	return readRecord(s.opts.Dir, s.opts.Observer, func(rec *SFTRecord) error {
-		if rec.ConfigHash != config.Hash(s.cfg) {
-			return fmt.Errorf("%s is the record of another configuration", s.path(rundir.RecordFile))
-		}
-		if err := sameRecorded(rec.InputFiles, s.paths(), s.opts.Observer); err != nil {
-			return err
-		}
-		return hasWeights(s.path(rundir.ModelFile), rec.Weights)
-	})
-}
-
-// paths are the files that the run reads.
-func (s *sft) paths() []string {
-	return append(dataPaths(s.cfg.Data), policy.Files(s.cfg.Model.Init, s.cfg.Model.AdapterBase)...)
-}
-
-func (s *sft) path(name string) string { return filepath.Join(s.opts.Dir, name) }
 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
-	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Progress: s.opts.Progress, Sampling: model.Sampling{
-		Temperature: 1, TopP: 1, MaxTokens: s.cfg.EvalTokens}}
+	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Progress: s.opts.Progress,
+		Sampling: model.Sampling{Temperature: 1, TopP: 1, MaxTokens: s.cfg.EvalTokens}}
 	sampler := s.Policy.NewSampler()
 	defer sampler.Close()
 	out, _, err := Evaluate(s.Policy, sampler, e, split, problems, step)

@@ -148,7 +148,7 @@ func TestGoldenSFT(t *testing.T) {
 			}
 			defer learner.Close()
 			batch, weights := sftBatch(rows)
-			loss, err := learner.Accumulate(batch, supervised(rl.SupervisedLoss(c.LossType), weights))
+			loss, err := learner.Accumulate(batch, tokenLoss(rl.SupervisedLoss(c.LossType), weights))
 			if err != nil {
 				t.Fatal(err)
 			}

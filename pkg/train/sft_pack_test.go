@@ -73,7 +73,7 @@ func TestPackedExamplesAreSeparate(t *testing.T) {
 	}
 	loss := func(rows []sftRow) float64 {
 		batch, weights := sftBatch(rows)
-		v, err := learner.Accumulate(batch, supervised(rl.NLL, weights))
+		v, err := learner.Accumulate(batch, tokenLoss(rl.NLL, weights))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestSFTStopsEarly(t *testing.T) {
 		"stages.0.max_length=200", "stages.0.batch_size=2")
 	run := func(cfg config.SFT, threads int) (*SFTRecord, *sftLines) {
 		lines := &sftLines{}
-		rec, err := RunSFT(context.Background(), cfg, SFTOptions{Dir: t.TempDir(), Threads: threads, Observer: lines})
+		rec, err := RunSFT(context.Background(), cfg, sftOptions(t.TempDir(), threads, lines))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,8 @@ func TestSFTValidationExamples(t *testing.T) {
 	long(t)
 	cfg := config.Resolve(decoderSFT(t, "stages.0.early_stopping_patience=1"))
 	problems, template := problemsOf(t, cfg)
-	s := &sft{cfg: cfg, model: modelOf(t, cfg.Model, cfg.LoRA), problems: problems, template: template, val: problems.Val}
+	s := &sft{problems: problems, template: template, val: problems.Val}
+	s.cfg, s.model = cfg, modelOf(t, cfg.Model, cfg.LoRA)
 	for name, examples := range map[string]func() ([]gsm8k.Example, error){
 		"training":   func() ([]gsm8k.Example, error) { return s.corpus(0, problems.SFT) },
 		"validation": func() ([]gsm8k.Example, error) { return s.validationCorpus(0) },
@@ -168,8 +169,11 @@ type sftLines struct {
 	notes []string
 }
 
-func (o *sftLines) SFTStep(s SFTStep, _ int) { o.steps = append(o.steps, s) }
-func (o *sftLines) Note(text string)         { o.notes = append(o.notes, text) }
+func sftOptions(dir string, threads int, o *sftLines) SupervisedOptions[SFTStep] {
+	return SupervisedOptions[SFTStep]{Dir: dir, Threads: threads,
+		Step: func(s SFTStep, _ int) { o.steps = append(o.steps, s) },
+		Note: func(text string) { o.notes = append(o.notes, text) }}
+}
 
 // max_length cuts examples and drops those whose completion it leaves out.
 func TestSFTMaxLength(t *testing.T) {
@@ -177,7 +181,7 @@ func TestSFTMaxLength(t *testing.T) {
 	prompts := decoderSFT(t)
 	longest := 0
 	row := func(cfg config.SFT) *StageRecord {
-		rec, err := RunSFT(context.Background(), cfg, SFTOptions{Dir: t.TempDir(), Threads: 1, Observer: &sftLines{}})
+		rec, err := RunSFT(context.Background(), cfg, sftOptions(t.TempDir(), 1, &sftLines{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +197,7 @@ func TestSFTMaxLength(t *testing.T) {
 		t.Errorf("max_length %d: %d cut and %d dropped", longest, got.Cut, got.Dropped)
 	}
 	cfg.Stages[0].MaxLength = 4
-	if _, err := RunSFT(context.Background(), cfg, SFTOptions{Dir: t.TempDir(), Threads: 1, Observer: &sftLines{}}); err == nil {
+	if _, err := RunSFT(context.Background(), cfg, sftOptions(t.TempDir(), 1, &sftLines{})); err == nil {
 		t.Error("a stage without an example that has a token of the loss runs")
 	}
 }

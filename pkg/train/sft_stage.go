@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/config"
 	"grpo/pkg/model"
@@ -75,40 +76,29 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	return rec, nil
 }
 
-// loop takes the steps of the stage, each with its evaluation and its line in the log.
+// loop takes the steps of the stage.
 func (st *sftStage) loop(ctx context.Context) error {
 	var recent []float64 // losses of the last 100 steps
-	for step := 1; step <= st.c.Steps && !st.rec.StoppedEarly; step++ {
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w: stage %q, step %d of %d; the same command starts from the beginning",
-				ErrNothingSaved, st.c.Name, step, st.c.Steps)
-		}
+	what := fmt.Sprintf("stage %q, ", st.c.Name)
+	err := st.steps(ctx, what, st.c.Steps, st.c.EveryNSteps, func(n int, evaluate bool) (SFTStep, bool, error) {
 		st.opts.Progress.Do("update")
-		line, err := st.step(step)
+		line, err := st.step(n)
 		if err != nil {
-			return err
+			return line, false, err
 		}
 		if recent = append(recent, line.Loss); len(recent) > 100 {
 			recent = recent[1:]
 		}
-		st.rec.Steps = step
-		if step == st.c.Steps || step%st.c.EveryNSteps == 0 {
-			if err := st.validate(&line); err != nil {
-				return err
-			}
+		st.rec.Steps = n
+		if evaluate {
+			err = st.validate(&line)
 		}
-		if err := st.hold.Check(); err != nil {
-			return err
-		}
-		if err := st.log.Append(line); err != nil {
-			return err
-		}
-		st.opts.Observer.SFTStep(line, st.c.Steps)
-	}
+		return line, st.rec.StoppedEarly, err
+	})
 	for _, l := range recent {
 		st.rec.Loss += l / float64(len(recent))
 	}
-	return nil
+	return err
 }
 
 // step trains on one batch.
@@ -122,7 +112,7 @@ func (st *sftStage) step(step int) (SFTStep, error) {
 	batch, weights := sftBatch(chosen)
 	st.learner.ZeroGrads()
 	var err error
-	if line.Loss, err = st.learner.Accumulate(batch, supervised(rl.SupervisedLoss(c.LossType), weights)); err != nil {
+	if line.Loss, err = st.learner.Accumulate(batch, tokenLoss(rl.SupervisedLoss(c.LossType), weights)); err != nil {
 		return line, err
 	}
 	if line.GradNorm, err = st.opt.Step(st.Params, st.learner.Grads(), line.LearningRate, c.MaxGradNorm); err != nil {
@@ -163,9 +153,9 @@ func schedule(c config.Stage, step int) float64 {
 	return c.LearningRate * (c.FinalLRRatio + (1-c.FinalLRRatio)*0.5*(1+math.Cos(math.Pi*x)))
 }
 
-// supervised is the weighted mean loss of the tokens of a batch. weights is ragged: one row for each
+// tokenLoss is the weighted mean loss of the tokens of a batch. weights is ragged: one row for each
 // completion, one number for each token.
-func supervised(kind rl.SupervisedLoss, weights [][]float64) model.Objective {
+func tokenLoss(kind rl.SupervisedLoss, weights [][]float64) model.Objective {
 	return func(m *model.TokenMatrix) (float64, error) {
 		return rl.Supervised(kind, m.LogProbs, padded(weights, m.T), 0, m.DLogProbs)
 	}
@@ -178,4 +168,96 @@ func padded(rows [][]float64, t int) []float64 {
 		copy(out[i*t:], row)
 	}
 	return out
+}
+
+// stopper ends a stage whose validation loss no longer falls, as transformers' EarlyStoppingCallback
+// does with load_best_model_at_end.
+type stopper struct {
+	s      *sft
+	c      config.Stage
+	scorer model.Scorer
+	rows   []sftRow // of the validation problems
+
+	loss    float64       // the lowest
+	best    rundir.Eval   // the evaluation at that loss
+	weights *model.Params // at that loss; nil before the first evaluation
+	bad     int           // evaluations in a row without a lower loss
+}
+
+// newStopper returns nil for a stage without early stopping.
+func (s *sft) newStopper(i int) (*stopper, error) {
+	c := s.cfg.Stages[i]
+	if c.EarlyStoppingPatience == 0 {
+		return nil, nil
+	}
+	corpus, err := s.validationCorpus(i)
+	if err != nil {
+		return nil, err
+	}
+	packs, err := s.packs(i, "validation", corpus, new(StageRecord))
+	if err != nil {
+		return nil, err
+	}
+	scorer, err := s.Policy.NewScorer(1)
+	return &stopper{s: s, c: c, scorer: scorer, rows: slices.Concat(packs...)}, err
+}
+
+func (p *stopper) close() {
+	if p != nil {
+		_ = p.scorer.Close() // frees memory only
+	}
+}
+
+// evaluate returns the validation loss, and whether the stage is over.
+func (p *stopper) evaluate(e rundir.Eval) (loss float64, over bool, err error) {
+	if loss, err = p.validationLoss(); err != nil {
+		return 0, false, err
+	}
+	if p.weights == nil || p.loss-loss > p.c.EarlyStoppingThreshold {
+		p.bad = 0
+	} else {
+		p.bad++
+	}
+	if p.weights == nil || loss < p.loss {
+		p.loss, p.best = loss, e
+		if p.weights == nil {
+			p.weights = p.s.Params.Zeros()
+		}
+		if err := p.weights.Set(p.s.Params); err != nil {
+			return 0, false, err
+		}
+	}
+	return loss, p.bad >= p.c.EarlyStoppingPatience, nil
+}
+
+// validationLoss is the weighted mean over all tokens of the validation examples, in nats per token.
+func (p *stopper) validationLoss() (float64, error) {
+	var loss, total float64
+	for _, r := range p.rows {
+		for _, w := range r.weights {
+			total += w
+		}
+	}
+	for lo := 0; lo < len(p.rows); lo += p.c.BatchSize {
+		p.s.opts.Progress.Count("scoring the validation answers", "answer", lo, len(p.rows))
+		batch, weights := sftBatch(p.rows[lo:min(len(p.rows), lo+p.c.BatchSize)])
+		m, err := p.scorer.Score(batch)
+		if err != nil {
+			return 0, err
+		}
+		part, err := rl.Supervised(rl.SupervisedLoss(p.c.LossType), m.LogProbs, padded(weights, m.T), total,
+			make([]float64, len(m.LogProbs)))
+		if err != nil {
+			return 0, err
+		}
+		loss += part
+	}
+	return loss, nil
+}
+
+// restore returns to the weights of the lowest validation loss.
+func (p *stopper) restore(rec *StageRecord) error {
+	loss := p.loss
+	rec.BestStep, rec.ValidationLoss, rec.Validation = p.best.Step, &loss, p.best
+	return p.s.Params.Set(p.weights)
 }

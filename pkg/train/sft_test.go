@@ -61,7 +61,7 @@ func TestTokenize(t *testing.T) {
 func TestWeightedNLL(t *testing.T) {
 	weights := [][]float64{{0.1, 1, 1}, {0.1, 1}}
 	m := model.TokenMatrix{B: 2, T: 3, LogProbs: []float64{-1, -2, -3, -0.5, -0.25, math.NaN()}, DLogProbs: make([]float64, 6)}
-	loss, err := supervised(rl.NLL, weights)(&m)
+	loss, err := tokenLoss(rl.NLL, weights)(&m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestWeightedNLL(t *testing.T) {
 		d.DLogProbs = make([]float64, 6)
 		d.LogProbs = append([]float64{}, m.LogProbs...)
 		d.LogProbs[i] += eps
-		up, err := supervised(rl.NLL, weights)(&d)
+		up, err := tokenLoss(rl.NLL, weights)(&d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,26 +104,21 @@ eval_tokens: 4
 	return r.Config
 }
 
-type sftLosses struct{ losses []float64 }
-
-func (o *sftLosses) SFTStep(s SFTStep, _ int) { o.losses = append(o.losses, s.Loss) }
-func (o *sftLosses) Note(string)              {}
-
 // A decoder learns the worked answers, with the same bits on any number of threads, with
 // the prompt in the loss or not; runs, teachers and further stages start from the folder.
 func TestSFTOfADecoder(t *testing.T) {
 	long(t)
 	for _, weight := range []string{"0", "0.1"} {
 		cfg := decoderSFT(t, "stages.0.prompt_loss_weight="+weight)
-		dir, seen := t.TempDir(), &sftLosses{}
-		rec, err := RunSFT(context.Background(), cfg, SFTOptions{Dir: dir, Threads: 2, Observer: seen})
+		dir, seen := t.TempDir(), &sftLines{}
+		rec, err := RunSFT(context.Background(), cfg, sftOptions(dir, 2, seen))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := len(seen.losses); !(seen.losses[n-1] < 0.8*seen.losses[0]) || rec.Initial == nil || rec.Initial.Sampled.N != 4 {
-			t.Errorf("prompt weight %s: losses %v, before %+v", weight, seen.losses, rec.Initial)
+		if last := seen.steps[len(seen.steps)-1]; !(last.Loss < 0.8*seen.steps[0].Loss) || rec.Initial == nil || rec.Initial.Sampled.N != 4 {
+			t.Errorf("prompt weight %s: losses %v, before %+v", weight, seen.steps, rec.Initial)
 		}
-		again, err := RunSFT(context.Background(), cfg, SFTOptions{Dir: t.TempDir(), Threads: 1, Observer: &sftLosses{}})
+		again, err := RunSFT(context.Background(), cfg, sftOptions(t.TempDir(), 1, &sftLines{}))
 		if err != nil || again.Weights != rec.Weights {
 			t.Errorf("prompt weight %s: on one thread the weights are %v (%v), on two %v", weight, again, err, rec.Weights)
 		}
@@ -140,7 +135,7 @@ func TestSFTOfADecoder(t *testing.T) {
 		}
 		next := decoderSFT(t, "model.init="+dir)
 		end := t.TempDir()
-		if _, err := RunSFT(context.Background(), next, SFTOptions{Dir: end, Threads: 1, Observer: &sftLosses{}}); err != nil {
+		if _, err := RunSFT(context.Background(), next, sftOptions(end, 1, &sftLines{})); err != nil {
 			t.Fatal(err)
 		}
 		if got := modelOf(t, config.Model{Init: filepath.Join(end, rundir.ModelFile)}, config.LoRA{}).Base(); got != cfg.Model.Init {

@@ -89,7 +89,7 @@ func TestNoEnd(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
 		sft := config.DefaultSFT()
 		sft.Model.Init, sft.Data.PromptTemplate, sft.Data.TrainSize = tt.init, "plain", 8
-		_, err := RunSFT(context.Background(), sft, SFTOptions{Dir: dir, Threads: 1})
+		_, err := RunSFT(context.Background(), sft, SupervisedOptions[SFTStep]{Dir: dir, Threads: 1})
 		refused(t, "sft", err, tt.sft)
 		m := config.Default().Model
 		m.Init = tt.init
