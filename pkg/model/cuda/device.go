@@ -190,6 +190,9 @@ func (d *Device) Do(f func() error) error {
 	return d.failed
 }
 
+// Err is the first failure of the device, or nil.
+func (d *Device) Err() error { return d.failed }
+
 // Fail records the first failure of the device: later calls do nothing and return it.
 func (d *Device) Fail(err error) error {
 	if d.failed == nil {

@@ -115,8 +115,8 @@ func (d *decoding) onDevice(draws model.Draws) error {
 	var step *cuda.Graph
 	defer func() { step.Close() }()
 	for t := 1; ; t++ {
-		alive, err := fetch[int32](d.g, 1, d.alive)
-		if err != nil {
+		alive := fetch[int32](d.g, 1, d.alive)
+		if err := d.g.dev.Sync(); err != nil {
 			return err
 		}
 		if alive[0] == 0 {
@@ -128,6 +128,7 @@ func (d *decoding) onDevice(draws model.Draws) error {
 			d.choose()
 			continue
 		case step == nil:
+			var err error
 			if step, err = d.g.dev.Record(func() error { d.feed(); d.choose(); return nil }); err != nil {
 				return err
 			}
@@ -155,9 +156,7 @@ func (d *decoding) onHost(draws model.Draws) error {
 	logits := d.g.decoders.x[:rows*c.Vocab]
 	next, ended := make([]int32, rows), make([]int32, rows)
 	for t := 0; ; t++ {
-		if err := cuda.FetchAt(d.g.dev, logits, d.logits); err != nil {
-			return err
-		}
+		_ = cuda.FetchAt(d.g.dev, logits, d.logits)
 		if err := d.g.dev.Sync(); err != nil {
 			return err
 		}

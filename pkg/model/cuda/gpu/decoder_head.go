@@ -73,7 +73,7 @@ func (o *headOp) logits(p part) {
 
 func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 	c, n := o.Config, len(o.places)
-	err := o.do(func() {
+	err := o.g.do(func() {
 		o.out = o.mem.floats(2 * n)
 		o.mark = o.mem.Mark()
 		ids := make([]int32, n)
@@ -99,7 +99,7 @@ func (o *headOp) AllocateGrads() ([]*tensor.Dense, error) {
 
 func (o *headOp) Backward(vals []G.Value) error {
 	c, n, d := o.Config, len(o.places), at(vals[4])
-	return o.do(func() {
+	return o.g.do(func() {
 		dfinal, dstates := o.mem.zeros(o.n*c.Hidden), o.mem.floats(o.most*c.Hidden)
 		for _, p := range o.parts {
 			if len(o.parts) > 1 {
@@ -133,7 +133,7 @@ type valueOp struct {
 
 func (o *valueOp) Forward(in []G.Value) (G.Value, error) {
 	n, h := len(o.places), o.Config.Hidden
-	err := o.do(func() {
+	err := o.g.do(func() {
 		o.out = o.mem.floats(n)
 		o.mark = o.mem.Mark()
 		o.part, o.states = o.parts(o.places, n)[0], o.mem.floats(n*h)
@@ -148,18 +148,18 @@ func (o *valueOp) AllocateGrads() ([]*tensor.Dense, error) {
 	h, bias := o.Config.Hidden, o.grads.atIfParameter(o.d.Bias)
 	var err error
 	if bias == 0 { // no parameter: the gradient is not read
-		err = o.do(func() { bias = o.mem.zeros(1) })
+		err = o.g.do(func() { bias = o.mem.zeros(1) })
 	}
 	return []*tensor.Dense{o.Stream(o.dx), o.GradientOf(o.grads.Network.Norm, h), o.GradientOf(o.d.W, h), o.tensor(bias, 1)}, err
 }
 
 func (o *valueOp) Backward(vals []G.Value) error {
 	n, h, dv := len(o.places), o.Config.Hidden, at(vals[5])
-	return o.do(func() {
+	return o.g.do(func() {
 		if bias := o.grads.atIfParameter(o.d.Bias); bias != 0 {
-			o.addColSum(n, 1, dv, 0, bias)
+			o.g.colSum(n, 1, dv, 0, true, bias)
 		}
-		o.addColSum(n, h, o.states, dv, o.grads.at(o.d.W))
+		o.g.colSum(n, h, o.states, dv, true, o.grads.at(o.d.W))
 		dstates, dfinal := o.mem.floats(n*h), o.mem.zeros(o.n*h)
 		o.g.launch(o.g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(h), cuda.P(dv), cuda.P(at(vals[2])), cuda.P(dstates))
 		o.sumRows(o.part.back, h, dstates, dfinal)

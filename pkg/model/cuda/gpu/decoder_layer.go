@@ -190,7 +190,7 @@ func (p *pass) FinishQKVBackward(l, g *decoder.Layer, s *decoder.Saved[cuda.Poin
 		p.normBackward(n, c.KVHeads, c.HeadDim, k, l.KNorm, w, dk, w, false, dk, w, p.grads, g.KNorm)
 	}
 	if g.QKVBias != nil {
-		p.addColSum(n, w, dqkv, 0, p.grads.at(g.QKVBias))
+		p.g.colSum(n, w, dqkv, 0, true, p.grads.at(g.QKVBias))
 	}
 }
 
@@ -203,11 +203,4 @@ func (p *pass) AttendBackward(s *decoder.Saved[cuda.Pointer], do, dqkv cuda.Poin
 	g.launchOf(p.attention, p.plan.BackwardKV(p.tiles.Tasks()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.task), cuda.P(p.seenBy), scale,
 		cuda.P(s.QKV), cuda.P(do), cuda.P(s.Stats), cuda.P(delta), cuda.P(p.sum))
 	g.launchOf(p.attention, p.plan.SumKV(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.taskAt), cuda.P(p.sum), cuda.P(dqkv))
-}
-
-// addColSum adds Σ weight[i]·x[i] over the rows of x (rows×width) to out; weight 0 counts as 1.
-func (n *network) addColSum(rows, width int, x, weight, out cuda.Pointer) {
-	if err := n.g.colSum(rows, width, x, weight, true, out); err != nil {
-		_ = n.g.dev.Fail(err)
-	}
 }

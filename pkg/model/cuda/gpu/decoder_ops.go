@@ -53,13 +53,6 @@ func (g *device) gradients(grads *decoder.Network) (*network, error) {
 	return &network{Network: grads, g: g, stores: []*storage{s}}, nil
 }
 
-func (o *decoderOps) do(f func()) error {
-	return o.g.dev.Do(func() error {
-		f()
-		return nil // the device keeps its first failure
-	})
-}
-
 func (o *decoderOps) VMOptions() []G.VMOpt { return []G.VMOpt{G.WithEngine(o.g.engine)} }
 
 // tensor is memory of the device as a value; nil for 0.
@@ -74,12 +67,12 @@ func (o *decoderOps) tensor(at cuda.Pointer, shape ...int) *tensor.Dense {
 func (o *decoderOps) Weight(x []float32, shape ...int) *tensor.Dense {
 	at := o.atIfParameter(x)
 	if at == 0 {
-		_ = o.do(func() { at = o.mem.zeros(len(x)) })
+		_ = o.g.do(func() { at = o.mem.zeros(len(x)) })
 	}
 	return o.tensor(at, shape...)
 }
 
-func (o *decoderOps) Do(f func()) error         { return o.do(f) }
+func (o *decoderOps) Do(f func()) error         { return o.g.do(f) }
 func (o *decoderOps) At(v G.Value) cuda.Pointer { return at(v) }
 func (o *decoderOps) Grad() cuda.Pointer        { return o.dx }
 
@@ -97,7 +90,7 @@ type embedOp struct{ *decoderOps }
 
 func (o *embedOp) Forward([]G.Value) (G.Value, error) {
 	var x cuda.Pointer
-	err := o.do(func() {
+	err := o.g.do(func() {
 		x = o.states()
 		o.g.gather(o.n, o.Config.Hidden, o.ids, o.at(o.Network.Embed), x)
 	})
@@ -110,7 +103,7 @@ func (o *embedOp) AllocateGrads() ([]*tensor.Dense, error) {
 
 // Backward leaves the padding token out, as transformers does.
 func (o *embedOp) Backward([]G.Value) error {
-	return o.do(func() {
+	return o.g.do(func() {
 		l := o.lists(o.tree.Tokens, o.Config.Pad)
 		o.sumRows(l, o.Config.Hidden, o.dx, o.grads.at(o.grads.Network.Embed))
 	})
@@ -198,6 +191,6 @@ func (l *decoderLoss) HostGrad() []float32 { return l.d }
 
 func (l *decoderLoss) Grad() (G.Value, error) {
 	var d cuda.Pointer
-	err := l.do(func() { d = upload(l.mem, l.d) })
+	err := l.g.do(func() { d = upload(l.mem, l.d) })
 	return l.tensor(d, l.shape...), err
 }

@@ -144,32 +144,19 @@ func (n *network) readPrompts(prompts [][]int) (*contexts, error) {
 // layer are the keys and values of a layer.
 func (x *contexts) layer(n *network, l int) cuda.Pointer { return x.kv.Add(l * x.rows * 2 * n.keys()) }
 
-// fetch waits for numbers of the device.
-func fetch[T int32 | float32](g *device, n int, from cuda.Pointer) ([]T, error) {
+// fetch downloads n numbers, which are there after the next Sync.
+func fetch[T int32 | float32](g *device, n int, from cuda.Pointer) []T {
 	to := make([]T, n)
-	if err := cuda.FetchAt(g.dev, to, from); err != nil {
-		return nil, err
-	}
-	return to, g.dev.Sync()
+	_ = cuda.FetchAt(g.dev, to, from)
+	return to
 }
 
 // collect downloads the completions.
 func (d *decoding) collect() error {
-	rows := len(d.out)
-	tokens, err := fetch[int32](d.g, rows*d.opt.MaxTokens, d.tokens)
-	if err != nil {
-		return err
-	}
-	logps, err := fetch[float32](d.g, rows*d.opt.MaxTokens, d.logps)
-	if err != nil {
-		return err
-	}
-	entropies, err := fetch[float32](d.g, rows*d.opt.MaxTokens, d.entropies)
-	if err != nil {
-		return err
-	}
-	lengths, err := fetch[int32](d.g, rows, d.lengths)
-	if err != nil {
+	rows, all := len(d.out), len(d.out)*d.opt.MaxTokens
+	tokens, lengths := fetch[int32](d.g, all, d.tokens), fetch[int32](d.g, rows, d.lengths)
+	logps, entropies := fetch[float32](d.g, all, d.logps), fetch[float32](d.g, all, d.entropies)
+	if err := d.g.dev.Sync(); err != nil {
 		return err
 	}
 	for i := range d.out {

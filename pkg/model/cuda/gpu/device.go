@@ -58,11 +58,8 @@ func (g *device) prepare() (err error) {
 	if g.base, err = g.load(kernels.Base()); err != nil {
 		return err
 	}
-	if g.total, err = g.dev.Alloc(8, "a sum"); err != nil {
-		return err
-	}
-	g.sum, err = cuda.Pinned[float64](g.dev, 1)
-	return err
+	g.total, g.sum = g.alloc(2, "a sum"), pinned[float64](g, 1)
+	return nil
 }
 
 func (g *device) load(m kernels.Module) (map[string]*cuda.Kernel, error) {
@@ -151,17 +148,32 @@ func grid(l kernels.Launch) cuda.Grid {
 		Shared: l.Shared}
 }
 
+// do runs work that only queues; the error is the device's first failure.
+func (g *device) do(f func()) error {
+	return g.dev.Do(func() error { f(); return nil })
+}
+
+// alloc allocates memory for n floats; without room the device fails.
+func (g *device) alloc(n int, what string) *cuda.Mem {
+	m, err := g.dev.Alloc(4*max(1, n), what)
+	_ = g.dev.Fail(err)
+	return m
+}
+
+// pinned allocates page-locked memory for n elements; without room the device fails.
+func pinned[T any](g *device, n int) []T {
+	s, err := cuda.Pinned[T](g.dev, n)
+	_ = g.dev.Fail(err)
+	return s
+}
+
 // scratch returns memory for n floats, to be used before the next call.
-func (g *device) scratch(n int) (cuda.Pointer, error) {
+func (g *device) scratch(n int) cuda.Pointer {
 	if g.parts == nil || int(g.parts.MemSize()) < 4*n {
 		g.dev.Free(g.parts)
-		var err error
-		if g.parts, err = g.dev.Alloc(4*n, "partial sums"); err != nil {
-			g.parts = nil
-			return 0, err
-		}
+		g.parts = g.alloc(n, "partial sums")
 	}
-	return g.parts.At(0), nil
+	return g.parts.At(0)
 }
 
 // add is also the engine's, which needs an error.
@@ -174,30 +186,22 @@ func (g *device) axpy(n int, x, y cuda.Pointer) {
 	g.launch(g.card.Elementwise(kernels.Axpy, n), cuda.L(n), cuda.F(1), cuda.P(x), cuda.P(y))
 }
 
-// colSum writes Σ weight[i]·x[i] over the rows of x (rows×width) to out, or adds it; a nil weight
-// counts as 1.
-func (g *device) colSum(rows, width int, x, weight cuda.Pointer, accumulate bool, out cuda.Pointer) error {
+// colSum writes Σ weight[i]·x[i] over the rows of x (rows×width) to out, or adds it; weight 0 counts
+// as 1.
+func (g *device) colSum(rows, width int, x, weight cuda.Pointer, accumulate bool, out cuda.Pointer) {
 	parts, sum := g.card.ColSum(rows, width)
-	partial, err := g.scratch(parts.Tiles * width)
-	if err != nil {
-		return err
-	}
+	partial := g.scratch(parts.Tiles * width)
 	g.launch(parts, cuda.I(rows), cuda.I(width), cuda.P(x), cuda.I(width), cuda.P(weight), cuda.I(parts.Tile),
 		cuda.P(partial))
 	g.launch(sum, cuda.I(parts.Tiles), cuda.I(width), cuda.P(partial), cuda.P(out), flag(accumulate))
-	return nil
 }
 
 // sumSquares writes Σ x² to g.total.
-func (g *device) sumSquares(n int, x cuda.Pointer) error {
+func (g *device) sumSquares(n int, x cuda.Pointer) {
 	parts, total := g.card.SumSquares(n)
-	partial, err := g.scratch(2 * parts.Tiles)
-	if err != nil {
-		return err
-	}
+	partial := g.scratch(2 * parts.Tiles)
 	g.launch(parts, cuda.L(n), cuda.P(x), cuda.P(partial))
 	g.launch(total, cuda.I(parts.Tiles), cuda.P(partial), cuda.P(g.total.At(0)))
-	return nil
 }
 
 // norm waits for the device and returns √g.total.

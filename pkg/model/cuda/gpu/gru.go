@@ -3,6 +3,7 @@
 package gpu
 
 import (
+	"cmp"
 	"math"
 
 	G "gorgonia.org/gorgonia"
@@ -78,59 +79,42 @@ type gruWeights struct{ whh, bih, bhh cuda.Pointer }
 
 // forward runs a segment: gi are the input projections, or a table with ids. h0,
 // gates and before may be 0. out are the states, (sequences + inputs, H).
-func (l *layer) forward(s *segment, gi, ids cuda.Pointer, w gruWeights, h0, out, gates, before cuda.Pointer) error {
+func (l *layer) forward(s *segment, gi, ids cuda.Pointer, w gruWeights, h0, out, gates, before cuda.Pointer) {
 	if l.fused == nil {
-		return l.forth.run(l.g.dev, s.host, func() { l.stepsForward(s, gi, ids, w, h0, out, gates, before) })
+		l.forth.run(l.g.dev, s.host, func() { l.stepsForward(s, gi, ids, w, h0, out, gates, before) })
+		return
 	}
 	launch := l.plan.Forward(s.n0)
 	l.g.launchOf(l.fused, launch, cuda.P(gi), cuda.P(ids), cuda.P(w.whh), cuda.P(w.bih), cuda.P(w.bhh), cuda.P(h0),
 		cuda.P(s.active), cuda.P(s.offset), cuda.I(s.steps), cuda.I(launch.Tile), cuda.P(out), cuda.P(gates), cuda.P(before))
-	return nil
 }
 
 // backward is the backward pass of forward. It replaces gates by their gradients and writes the
 // biases' gradients to dbih and dbhh.
-func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, gates, before, dh0, dbih,
-	dbhh cuda.Pointer) error {
+func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, gates, before, dh0, dbih, dbhh cuda.Pointer) {
 	g, h := l.g, l.hidden
 	var parts cuda.Pointer
-	var tiles int
+	var launch kernels.Launch
 	if l.fused == nil {
-		err := l.back.run(g.dev, s.host, func() { l.stepsBackward(s, dout, w, gates, before, dh0) })
-		if err != nil {
-			return err
-		}
-		first, _ := g.card.ColSum(s.inputs, 4*h)
-		if tiles = first.Tiles; tiles > 0 {
-			if parts, err = g.scratch(tiles * 4 * h); err != nil {
-				return err
-			}
-		}
-		g.launch(first, cuda.I(s.inputs), cuda.I(4*h), cuda.P(gates), cuda.I(4*h), cuda.P(0),
-			cuda.I(first.Tile), cuda.P(parts))
+		l.back.run(g.dev, s.host, func() { l.stepsBackward(s, dout, w, gates, before, dh0) })
+		launch, _ = g.card.ColSum(s.inputs, 4*h)
+		parts = g.scratch(launch.Tiles * 4 * h)
+		g.launch(launch, cuda.I(s.inputs), cuda.I(4*h), cuda.P(gates), cuda.I(4*h), cuda.P(0), cuda.I(launch.Tile),
+			cuda.P(parts))
 	} else {
-		launch := l.plan.Backward(s.n0)
-		tiles = launch.Tiles
-		var err error
-		if parts, err = g.scratch(tiles * 4 * h); err != nil {
-			return err
-		}
+		launch = l.plan.Backward(s.n0)
+		parts = g.scratch(launch.Tiles * 4 * h)
 		g.launchOf(l.fused, launch, cuda.P(dout), cuda.P(w.whh), cuda.P(states), cuda.P(s.active), cuda.P(s.offset),
 			cuda.I(s.steps), cuda.I(launch.Tile), cuda.P(gates), cuda.P(dh0), cuda.P(parts))
 	}
-	g.launch(g.card.BiasGrad(h), cuda.I(tiles), cuda.I(h), cuda.P(parts), cuda.P(dbih), cuda.P(dbhh))
-	return nil
+	g.launch(g.card.BiasGrad(h), cuda.I(launch.Tiles), cuda.I(h), cuda.P(parts), cuda.P(dbih), cuda.P(dbhh))
 }
 
 func (n *ops) GRU(s tinylm.GRUSize) (fused.Op, error) {
-	out, err := n.tensor(s.Sequences+s.Inputs, s.Hidden)
-	if err != nil {
-		return nil, err
-	}
 	layer, err := n.g.newLayer(s.Hidden, n.gh, n.carry)
-	o := &gru{op: op{ops: n, out: out}, GRUSize: s, layer: layer}
+	o := &gru{op: op{ops: n, out: n.tensor(s.Sequences+s.Inputs, s.Hidden)}, GRUSize: s, layer: layer}
 	n.recordings = append(n.recordings, &o.layer.forth, &o.layer.back)
-	return o, err
+	return o, cmp.Or(err, n.g.dev.Err())
 }
 
 // input returns the addresses of inputs.
@@ -143,7 +127,7 @@ func (o *gru) input(vals []G.Value) (w gruWeights, h0 cuda.Pointer) {
 }
 
 func (o *gru) Forward(vals []G.Value) (G.Value, error) {
-	return o.result(o.do(func(g *device) error {
+	return o.result(o.do(func(g *device) {
 		s, h := o.ops.segment(o.Prompts), o.Hidden
 		w, h0 := o.input(vals)
 		gi, ids := at(vals[0]), s.ids
@@ -153,21 +137,14 @@ func (o *gru) Forward(vals []G.Value) (G.Value, error) {
 			g.gemm(false, true, s.inputs, 3*h, h, gi.Add(s.n0*h), h, at(vals[1]), h, false, o.ops.gi, 3*h)
 			gi, ids = o.ops.gi, 0
 		}
-		return o.layer.forward(s, gi, ids, w, h0, at(o.out), o.gates, o.before)
+		o.layer.forward(s, gi, ids, w, h0, at(o.out), o.gates, o.before)
 	}))
 }
 
 func (o *gru) AllocateGrads() ([]*tensor.Dense, error) {
 	h := o.Hidden
-	gates, err := o.ops.alloc(o.Inputs*4*h, "the gates of a layer")
-	if err != nil {
-		return nil, err
-	}
-	before, err := o.ops.alloc(o.Inputs*h, "the states of a layer")
-	if err != nil {
-		return nil, err
-	}
-	o.gates, o.before = gates.At(0), before.At(0)
+	o.gates = o.ops.alloc(o.Inputs*4*h, "the gates of a layer")
+	o.before = o.ops.alloc(o.Inputs*h, "the states of a layer")
 	width, second := h, tensor.Shape{3 * h, h}
 	if o.Table {
 		width, second = 3*h, nil
@@ -180,28 +157,25 @@ func (o *gru) AllocateGrads() ([]*tensor.Dense, error) {
 }
 
 func (o *gru) Backward(vals []G.Value) error {
-	return o.do(func(g *device) error {
+	return o.do(func(g *device) {
 		s, h := o.ops.segment(o.Prompts), o.Hidden
 		w, _ := o.input(vals)
 		var dh0 cuda.Pointer
 		if o.HasInit {
 			dh0 = o.grad(6)
 		}
-		if err := o.layer.backward(s, at(vals[len(vals)-1]), w, at(o.out), o.gates, o.before, dh0, o.grad(3),
-			o.grad(4)); err != nil {
-			return err
-		}
+		o.layer.backward(s, at(vals[len(vals)-1]), w, at(o.out), o.gates, o.before, dh0, o.grad(3), o.grad(4))
 		// dW_hh is the gates' gradients times the previous states. The candidate's gradients are in
 		// separate columns.
 		g.gemm(true, false, 2*h, h, s.inputs, o.gates, 4*h, o.before, h, false, o.grad(2), h)
 		g.gemm(true, false, h, h, s.inputs, o.gates.Add(3*h), 4*h, o.before, h, false, o.grad(2).Add(2*h*h), h)
 		if o.Table {
-			return g.scatterTokens(s.inputs, 3*h, s.ids, o.gates, 4*h, o.SourceRows, o.grad(0))
+			g.scatterTokens(s.inputs, 3*h, s.ids, o.gates, 4*h, o.SourceRows, o.grad(0))
+			return
 		}
 		below, dx := at(vals[0]).Add(s.n0*h), o.grad(0)
 		g.gemm(true, false, 3*h, h, s.inputs, o.gates, 4*h, below, h, false, o.grad(1), h)
 		g.zero(dx, s.n0*h)
 		g.gemm(false, false, s.inputs, h, 3*h, o.gates, 4*h, at(vals[1]), h, false, dx.Add(s.n0*h), h)
-		return nil
 	})
 }

@@ -23,23 +23,22 @@ type recording struct {
 
 // run runs f, or its recording. The first run of a size is never recorded: it may
 // initialize libraries.
-func (r *recording) run(d *cuda.Device, active []int, f func()) error {
-	if r.graph != nil && slices.Equal(r.of, active) {
-		return r.graph.Launch()
+func (r *recording) run(d *cuda.Device, active []int, f func()) {
+	if r.graph == nil || !slices.Equal(r.of, active) {
+		again := slices.Equal(r.last, active)
+		r.last = append(r.last[:0], active...)
+		if !again {
+			f()
+			return
+		}
+		r.close()
+		graph, err := d.Record(func() error { f(); return nil })
+		if d.Fail(err) != nil {
+			return
+		}
+		r.graph, r.of = graph, slices.Clone(active)
 	}
-	again := slices.Equal(r.last, active)
-	r.last = append(r.last[:0], active...)
-	if !again {
-		f()
-		return nil
-	}
-	r.close()
-	graph, err := d.Record(func() error { f(); return nil })
-	if err != nil {
-		return err
-	}
-	r.graph, r.of = graph, slices.Clone(active)
-	return graph.Launch()
+	_ = r.graph.Launch()
 }
 
 func (r *recording) close() {

@@ -47,7 +47,7 @@ type segment struct {
 
 func (g *device) NewOps(p *tinylm.Weights, c tinylm.Capacity) (tinylm.Ops, error) {
 	n := &ops{g: g, p: p, c: c}
-	err := g.dev.Do(func() error { return n.allocate() })
+	err := g.dev.Do(n.allocate)
 	if err != nil {
 		n.Close()
 		return nil, err
@@ -57,71 +57,35 @@ func (g *device) NewOps(p *tinylm.Weights, c tinylm.Capacity) (tinylm.Ops, error
 
 func (n *ops) allocate() error {
 	c, h := n.c, n.p.Hidden
-	if err := n.prompt.allocate(n.g, c.PromptSteps, 0, c.PromptInputs); err != nil {
-		return err
-	}
+	n.prompt.allocate(n.g, c.PromptSteps, 0, c.PromptInputs)
 	// The completions' buffer also holds start, last and, after the ids, targets.
-	if err := n.rows.allocate(n.g, c.RowSteps, c.Rows+c.Prompts, c.RowInputs+c.Rows+c.RowInputs); err != nil {
-		return err
-	}
+	n.rows.allocate(n.g, c.RowSteps, c.Rows+c.Prompts, c.RowInputs+c.Rows+c.RowInputs)
 	n.start = n.rows.offset.Add(c.RowSteps + 1)
 	n.last = n.start.Add(c.Rows)
 	n.targets = n.rows.ids.Add(c.RowInputs)
-	scratch := func(floats int, to *cuda.Pointer) error {
-		m, err := n.alloc(floats, "the scratch of a layer")
-		*to = m.At(0)
-		return err
-	}
+	scratch := func(floats int) cuda.Pointer { return n.alloc(floats, "the scratch of a layer") }
 	if n.p.Layers > 1 {
-		if err := scratch(max(c.PromptInputs, c.RowInputs)*3*h, &n.gi); err != nil {
-			return err
-		}
+		n.gi = scratch(max(c.PromptInputs, c.RowInputs) * 3 * h)
 	}
 	_, fused, err := n.g.recurrence(h)
-	if err != nil || fused != nil {
-		return err
+	if err == nil && fused == nil {
+		n.gh, n.carry = scratch(max(c.Prompts, c.Rows)*3*h), scratch(max(c.Prompts, c.Rows)*h)
 	}
-	if err := scratch(max(c.Prompts, c.Rows)*3*h, &n.gh); err != nil {
-		return err
-	}
-	return scratch(max(c.Prompts, c.Rows)*h, &n.carry)
+	return err
 }
 
-// alloc allocates memory that n frees when it is closed.
-func (n *ops) alloc(floats int, what string) (*cuda.Mem, error) {
-	var m *cuda.Mem
-	err := n.g.dev.Do(func() (err error) {
-		m, err = n.g.dev.Alloc(4*floats, what)
-		return err
+// alloc allocates memory that n frees when it is closed; without room the device fails.
+func (n *ops) alloc(floats int, what string) (p cuda.Pointer) {
+	_ = n.g.do(func() {
+		n.mem = append(n.mem, n.g.alloc(floats, what))
+		p = n.mem[len(n.mem)-1].At(0)
 	})
-	if err == nil {
-		n.mem = append(n.mem, m)
-	}
-	return m, err
+	return p
 }
 
 // tensor allocates a value of the graph.
-func (n *ops) tensor(shape ...int) (*tensor.Dense, error) {
-	m, err := n.alloc(tensor.Shape(shape).TotalSize(), "activations and gradients")
-	if err != nil {
-		return nil, err
-	}
-	return n.g.engine.Tensor(m.At(0), shape...), nil
-}
-
-// tensors allocates several; a nil shape gives nil.
-func (n *ops) tensors(shapes ...tensor.Shape) ([]*tensor.Dense, error) {
-	out := make([]*tensor.Dense, len(shapes))
-	for i, s := range shapes {
-		if s == nil {
-			continue
-		}
-		var err error
-		if out[i], err = n.tensor(s...); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+func (n *ops) tensor(shape ...int) *tensor.Dense {
+	return n.g.engine.Tensor(n.alloc(tensor.Shape(shape).TotalSize(), "activations and gradients"), shape...)
 }
 
 func (n *ops) Close() {
@@ -154,11 +118,10 @@ func (n *ops) Weight(p *tinylm.Weights, i int) *tensor.Dense {
 func (n *ops) AccumulateGrads(grads []G.Value, sum *model.Params) error {
 	store := n.g.storageOf(sum)
 	store.synced = false
-	return n.g.dev.Do(func() error {
+	return n.g.do(func() {
 		for i, t := range sum.Tensors() {
 			n.g.axpy(len(t.Data), at(grads[i]), store.at(i))
 		}
-		return nil
 	})
 }
 
@@ -167,7 +130,7 @@ func at(v G.Value) cuda.Pointer { return cuda.Pointer(v.Uintptr()) }
 
 // Load uploads the batch: lengths, rows and ids as int32.
 func (n *ops) Load(p *tinylm.Packed) error {
-	return n.g.dev.Do(func() error {
+	return n.g.do(func() {
 		n.prompt.fill(&p.Prompt)
 		n.rows.fill(&p.Completion)
 		at := n.rows.stagedAt(n.rows.offset) + n.rows.stepCap + 1
@@ -176,24 +139,18 @@ func (n *ops) Load(p *tinylm.Packed) error {
 			n.rows.staged[at+n.c.Rows+rank] = int32(p.Prompt.LastState(rank))
 		}
 		toInt32(n.rows.staged[n.rows.stagedAt(n.targets):], p.Targets)
-		if err := n.prompt.upload(n.g, n.prompt.inputs); err != nil {
-			return err
-		}
-		return n.rows.upload(n.g, n.c.RowInputs+len(p.Targets))
+		n.prompt.upload(n.g, n.prompt.inputs)
+		n.rows.upload(n.g, n.c.RowInputs+len(p.Targets))
 	})
 }
 
-func (s *segment) allocate(g *device, steps, extra, ids int) (err error) {
+func (s *segment) allocate(g *device, steps, extra, ids int) {
 	s.stepCap, s.extra = steps, extra
 	n := 2*(steps+1) + extra + ids
-	if s.buffer, err = g.dev.Alloc(4*n, "token ids"); err != nil {
-		return err
-	}
+	s.buffer, s.staged = g.alloc(n, "token ids"), pinned[int32](g, n)
 	s.active = s.buffer.At(0)
 	s.offset = s.active.Add(steps + 1)
 	s.ids = s.offset.Add(steps + 1 + extra)
-	s.staged, err = cuda.Pinned[int32](g.dev, n)
-	return err
 }
 
 func (s *segment) free(g *device) {
@@ -217,8 +174,8 @@ func (s *segment) fill(g *tinylm.Segment) {
 }
 
 // upload copies the staged numbers to the device, with the given number of ids.
-func (s *segment) upload(g *device, ids int) error {
-	return cuda.Upload(g.dev, s.buffer, 0, s.staged[:2*(s.stepCap+1)+s.extra+ids])
+func (s *segment) upload(g *device, ids int) {
+	_ = cuda.Upload(g.dev, s.buffer, 0, s.staged[:2*(s.stepCap+1)+s.extra+ids])
 }
 
 func toInt32(to []int32, from []int) {
@@ -238,19 +195,15 @@ func (n *ops) segment(prompts bool) *segment {
 
 // scatterTokens sums the rows of x (n×width, ldx apart) by token into out,
 // vocab×width.
-func (g *device) scatterTokens(n, width int, ids, x cuda.Pointer, ldx, vocab int, out cuda.Pointer) error {
+func (g *device) scatterTokens(n, width int, ids, x cuda.Pointer, ldx, vocab int, out cuda.Pointer) {
 	parts, sum, ok := g.card.TableGrad(n, width, vocab)
 	if !ok {
 		g.launch(g.card.ScatterAdd(width, vocab), cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx),
 			cuda.P(0), cuda.I(vocab), cuda.P(out), cuda.I(width), cuda.I(0))
-		return nil
+		return
 	}
-	partial, err := g.scratch(parts.Tiles * vocab * width)
-	if err != nil {
-		return err
-	}
+	partial := g.scratch(parts.Tiles * vocab * width)
 	g.launch(parts, cuda.I(n), cuda.I(width), cuda.P(ids), cuda.P(x), cuda.I(ldx), cuda.I(vocab),
 		cuda.I(parts.Tile), cuda.P(partial))
 	g.launch(sum, cuda.I(parts.Tiles), cuda.I(vocab*width), cuda.P(partial), cuda.P(out), cuda.I(0))
-	return nil
 }

@@ -54,8 +54,8 @@ func (g *device) NewDecoder(p *tinylm.Weights) tinylm.Decoder {
 				return err
 			}
 		}
-		s.table, err = g.dev.Alloc(4*p.Vocab*3*p.Hidden, "the sampler's table")
-		return err
+		s.table = g.alloc(p.Vocab*3*p.Hidden, "the sampler's table")
+		return nil
 	})
 	return s
 }
@@ -95,18 +95,14 @@ func (s *sampler) roll(out []model.Completion, prompts [][]int, group int, opt m
 	if err := s.fit(need); err != nil {
 		return err
 	}
-	if err := s.readPrompts(prompts); err != nil {
-		return err
-	}
+	s.readPrompts()
 	c := choice{opt: opt, group: group, rows: rows}
 	c.k0, c.k1 = draws.Stream.Key()
 	c.a, c.b, c.c = draws.A, draws.B, draws.C
 	s.ended = s.lengths.Add(rows)
-	run := s.byToken
 	if s.fused != nil {
-		run = s.byKernel
-	}
-	if err := run(c); err != nil {
+		s.byKernel(c)
+	} else if err := s.byToken(c); err != nil {
 		return err
 	}
 	return s.collect(out, opt.MaxTokens)
@@ -119,9 +115,16 @@ type choice struct {
 	k0, k1, a, b, c uint32
 }
 
+// args are the arguments from the inverse temperature to the random stream: see [kernels.Rollout].
+func (c choice) args() []cuda.Arg {
+	return []cuda.Arg{cuda.F(c.opt.InverseTemperature()), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens),
+		cuda.I(c.opt.MaxTokens), flag(c.opt.Greedy), cuda.I(tokenizer.EOS), cuda.P(0), cuda.U(c.k0), cuda.U(c.k1),
+		cuda.U(c.a), cuda.U(c.b), cuda.U(c.c)}
+}
+
 // readPrompts writes each prompt's last states to s.states, in the order of the
 // prompts.
-func (s *sampler) readPrompts(prompts [][]int) error {
+func (s *sampler) readPrompts() {
 	g, p, h := s.g, s.p, s.p.Hidden
 	weights := g.storageOf(p.Params)
 	if s.stale {
@@ -134,9 +137,7 @@ func (s *sampler) readPrompts(prompts [][]int) error {
 	for i, rank := range s.packed.Rank {
 		last[i] = int32(s.packed.LastState(rank))
 	}
-	if err := seg.upload(g, seg.inputs); err != nil {
-		return err
-	}
+	seg.upload(g, seg.inputs)
 	for l := range p.Layers {
 		w := gruWeights{weights.at(2 + 4*l), weights.at(3 + 4*l), weights.at(4 + 4*l)}
 		gi, ids := s.table.At(0), seg.ids
@@ -146,37 +147,26 @@ func (s *sampler) readPrompts(prompts [][]int) error {
 			gi, ids = s.gi, 0
 		}
 		out := s.out[l%2]
-		if err := s.layers[l].forward(seg, gi, ids, w, 0, out, 0, 0); err != nil {
-			return err
-		}
+		s.layers[l].forward(seg, gi, ids, w, 0, out, 0, 0)
 		g.gather(seg.n0, h, s.last, out, s.states.Add(l*seg.n0*h))
 	}
-	return nil
 }
 
 // byKernel samples in one launch.
-func (s *sampler) byKernel(c choice) error {
+func (s *sampler) byKernel(c choice) {
 	launch := s.plan.Launch(c.rows)
-	s.g.launchOf(s.fused, launch, cuda.P(s.g.storageOf(s.p.Params).at(0)), cuda.P(s.table.At(0)),
-		cuda.P(s.states), cuda.I(c.rows), cuda.I(c.group),
-		cuda.I(launch.Tile), cuda.F(c.opt.InverseTemperature()), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens), cuda.I(c.opt.MaxTokens), flag(c.opt.Greedy), cuda.I(tokenizer.EOS),
-		cuda.P(0), cuda.U(c.k0), cuda.U(c.k1), cuda.U(c.a), cuda.U(c.b), cuda.U(c.c),
-		cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths), cuda.P(s.ended))
-	return nil
+	args := []cuda.Arg{cuda.P(s.g.storageOf(s.p.Params).at(0)), cuda.P(s.table.At(0)), cuda.P(s.states), cuda.I(c.rows),
+		cuda.I(c.group), cuda.I(launch.Tile)}
+	s.g.launchOf(s.fused, launch, append(append(args, c.args()...),
+		cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths), cuda.P(s.ended))...)
 }
 
 // collect downloads the completions.
 func (s *sampler) collect(out []model.Completion, maxTokens int) error {
 	d, rows := s.g.dev, len(out)
-	if err := cuda.FetchAt(d, s.hostTokens[:rows*maxTokens], s.tokens); err != nil {
-		return err
-	}
-	if err := cuda.FetchAt(d, s.hostLogps[:rows*maxTokens], s.logps); err != nil {
-		return err
-	}
-	if err := cuda.FetchAt(d, s.hostEnds[:2*rows], s.lengths); err != nil {
-		return err
-	}
+	_ = cuda.FetchAt(d, s.hostTokens[:rows*maxTokens], s.tokens)
+	_ = cuda.FetchAt(d, s.hostLogps[:rows*maxTokens], s.logps)
+	_ = cuda.FetchAt(d, s.hostEnds[:2*rows], s.lengths)
 	if err := d.Sync(); err != nil {
 		return err
 	}

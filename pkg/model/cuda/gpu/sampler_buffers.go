@@ -30,13 +30,10 @@ func (s *sampler) free() {
 	s.have = samplerSize{}
 }
 
-func (s *sampler) alloc(floats int, what string) (cuda.Pointer, error) {
-	m, err := s.g.dev.Alloc(4*max(1, floats), what)
-	if err != nil {
-		return 0, err
-	}
+func (s *sampler) alloc(floats int, what string) cuda.Pointer {
+	m := s.g.alloc(floats, what)
 	s.work = append(s.work, m)
-	return m.At(0), nil
+	return m.At(0)
 }
 
 // fit grows buffers that are too small for a rollout.
@@ -58,38 +55,17 @@ func (s *sampler) fit(need samplerSize) error {
 	n := samplerSize{grown(old.prompts, need.prompts), grown(old.inputs, need.inputs), grown(old.steps, need.steps),
 		max(old.rows, need.rows), max(old.tokens, need.tokens)}
 	p, h := s.p, s.p.Hidden
-	if err := s.prompts.allocate(s.g, n.steps, n.prompts, n.inputs); err != nil {
-		return err
-	}
+	s.prompts.allocate(s.g, n.steps, n.prompts, n.inputs)
 	s.last = s.prompts.offset.Add(n.steps + 1)
-	for _, b := range []struct {
-		floats int
-		what   string
-		to     *cuda.Pointer
-	}{
-		{(n.prompts + n.inputs) * h, "states over the prompts", &s.out[0]},
-		{(n.prompts + n.inputs) * h, "states over the prompts", &s.out[1]},
-		{n.inputs * 3 * h, "input projections over the prompts", &s.gi},
-		{p.Layers * n.prompts * h, "states of the prompts", &s.states},
-		{n.tokens, "sampled tokens", &s.tokens},
-		{n.tokens, "log-probabilities", &s.logps},
-		{2 * n.rows, "lengths", &s.lengths},
-	} {
-		var err error
-		if *b.to, err = s.alloc(b.floats, b.what); err != nil {
-			return err
-		}
+	for i := range s.out {
+		s.out[i] = s.alloc((n.prompts+n.inputs)*h, "states over the prompts")
 	}
-	var err error
-	if s.hostTokens, err = cuda.Pinned[int32](s.g.dev, n.tokens); err != nil {
-		return err
-	}
-	if s.hostLogps, err = cuda.Pinned[float32](s.g.dev, n.tokens); err != nil {
-		return err
-	}
-	if s.hostEnds, err = cuda.Pinned[int32](s.g.dev, 2*n.rows); err != nil {
-		return err
-	}
+	s.gi = s.alloc(n.inputs*3*h, "input projections over the prompts")
+	s.states = s.alloc(p.Layers*n.prompts*h, "states of the prompts")
+	s.tokens, s.logps = s.alloc(n.tokens, "sampled tokens"), s.alloc(n.tokens, "log-probabilities")
+	s.lengths = s.alloc(2*n.rows, "lengths")
+	s.hostTokens, s.hostLogps = pinned[int32](s.g, n.tokens), pinned[float32](s.g, n.tokens)
+	s.hostEnds = pinned[int32](s.g, 2*n.rows)
 	if err := s.step.allocate(s, n); err != nil {
 		return err
 	}
@@ -101,5 +77,5 @@ func (s *sampler) fit(need samplerSize) error {
 		s.layers = append(s.layers, l)
 	}
 	s.have = n
-	return nil
+	return s.g.dev.Err()
 }

@@ -5,7 +5,6 @@ package gpu
 import (
 	"grpo/pkg/model/cuda"
 	"grpo/pkg/model/cuda/kernels"
-	"grpo/pkg/model/tinylm/tokenizer"
 )
 
 // stepBuffers are the buffers of sampling token by token, for networks that do not fit the fused
@@ -34,25 +33,17 @@ func (b *stepBuffers) allocate(s *sampler, n samplerSize) error {
 	if err != nil {
 		return err
 	}
+	alloc := func(floats int) cuda.Pointer { return s.alloc(floats, "the states of sampling") }
 	if fused == nil {
-		if b.promptGH, err = s.alloc(n.prompts*3*h, "the scratch of a layer"); err != nil {
-			return err
-		}
+		b.promptGH = alloc(n.prompts * 3 * h)
 	}
 	if s.fused != nil {
 		return nil
 	}
-	b.h = make([][2]cuda.Pointer, p.Layers)
-	places := []*cuda.Pointer{&b.gi, &b.gh, &b.logits, &b.next, &b.alive, &b.owner}
-	sizes := []int{n.rows * 3 * h, n.rows * 3 * h, n.rows * p.Vocab, n.rows, 1, n.rows}
-	for l := range b.h {
-		places, sizes = append(places, &b.h[l][0], &b.h[l][1]), append(sizes, n.rows*h, n.rows*h)
-	}
-	for i, to := range places {
-		var err error
-		if *to, err = s.alloc(sizes[i], "the states of sampling"); err != nil {
-			return err
-		}
+	b.gi, b.gh, b.logits = alloc(n.rows*3*h), alloc(n.rows*3*h), alloc(n.rows*p.Vocab)
+	b.next, b.alive, b.owner = alloc(n.rows), alloc(1), alloc(n.rows)
+	for range p.Layers {
+		b.h = append(b.h, [2]cuda.Pointer{alloc(n.rows * h), alloc(n.rows * h)})
 	}
 	b.owners, b.aliveCount = make([]int32, n.rows), make([]int32, 1)
 	return nil
@@ -65,9 +56,7 @@ func (s *sampler) byToken(c choice) error {
 	for r := range c.rows {
 		b.owners[r] = int32(r / c.group)
 	}
-	if err := cuda.UploadAt(g.dev, b.owner, b.owners[:c.rows]); err != nil {
-		return err
-	}
+	_ = cuda.UploadAt(g.dev, b.owner, b.owners[:c.rows])
 	for l := range p.Layers {
 		g.gather(c.rows, h, b.owner, s.states.Add(l*s.prompts.n0*h), b.h[l][0])
 	}
@@ -77,18 +66,14 @@ func (s *sampler) byToken(c choice) error {
 		now, next := t%2, (t+1)%2
 		g.gemm(false, true, c.rows, p.Vocab, h, b.h[p.Layers-1][now], h, head, h, false, b.logits, p.Vocab)
 		g.zero(b.alive, 1)
-		g.launch(g.card.Pick(c.rows, p.Vocab), cuda.I(c.rows), cuda.I(c.group), cuda.I(p.Vocab),
-			cuda.P(b.logits), cuda.P(bias),
-			cuda.F(c.opt.InverseTemperature()), cuda.D(c.opt.TopP), cuda.I(c.opt.TopK), cuda.I(c.opt.MinTokens), cuda.I(c.opt.MaxTokens), flag(c.opt.Greedy), cuda.I(tokenizer.EOS),
-			cuda.P(0), cuda.U(c.k0), cuda.U(c.k1), cuda.U(c.a), cuda.U(c.b), cuda.U(c.c),
-			cuda.I(t), cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths), cuda.P(s.ended), cuda.P(b.next), cuda.P(b.alive))
+		args := append([]cuda.Arg{cuda.I(c.rows), cuda.I(c.group), cuda.I(p.Vocab), cuda.P(b.logits), cuda.P(bias)}, c.args()...)
+		g.launch(g.card.Pick(c.rows, p.Vocab), append(args, cuda.I(t), cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths),
+			cuda.P(s.ended), cuda.P(b.next), cuda.P(b.alive))...)
 		if t+1 == c.opt.MaxTokens {
 			return nil
 		}
 		if (t+1)%checkEvery == 0 {
-			if err := cuda.FetchAt(g.dev, b.aliveCount, b.alive); err != nil {
-				return err
-			}
+			_ = cuda.FetchAt(g.dev, b.aliveCount, b.alive)
 			if err := g.dev.Sync(); err != nil || b.aliveCount[0] == 0 {
 				return err
 			}
@@ -101,8 +86,8 @@ func (s *sampler) byToken(c choice) error {
 			}
 			g.gemm(false, true, c.rows, 3*h, h, b.h[l][now], h, weights.at(2+4*l), h, false, b.gh, 3*h)
 			g.launch(g.card.Gates(kernels.GRUGatesForward, c.rows, h), cuda.I(c.rows), cuda.I(h), cuda.P(gi),
-				cuda.P(ids), cuda.P(b.gh),
-				cuda.P(weights.at(3+4*l)), cuda.P(weights.at(4+4*l)), cuda.P(b.h[l][now]), cuda.P(b.h[l][next]), cuda.P(0), cuda.P(0))
+				cuda.P(ids), cuda.P(b.gh), cuda.P(weights.at(3+4*l)), cuda.P(weights.at(4+4*l)), cuda.P(b.h[l][now]),
+				cuda.P(b.h[l][next]), cuda.P(0), cuda.P(0))
 		}
 	}
 	return nil

@@ -29,11 +29,7 @@ func (g *device) Place(p *model.Params) error {
 		return nil
 	}
 	return g.dev.Do(func() error {
-		mem, err := g.dev.Alloc(4*len(p.Flat), "weights")
-		if err != nil {
-			return err
-		}
-		s := &storage{g: g, p: p, mem: mem}
+		s := &storage{g: g, p: p, mem: g.alloc(len(p.Flat), "weights")}
 		if err := s.Push(); err != nil {
 			return err
 		}
@@ -73,7 +69,7 @@ func (s *storage) Push() error {
 
 // Zero returns no error: the device returns a failure from its next call.
 func (s *storage) Zero() {
-	_ = s.g.dev.Do(func() error { return s.g.dev.Zero(s.mem.At(0), len(s.p.Flat)) })
+	_ = s.g.do(func() { s.g.zero(s.mem.At(0), len(s.p.Flat)) })
 	s.synced = false
 }
 
@@ -97,12 +93,7 @@ func (s *storage) offset(x []float32) (n int, ok bool) {
 func (s *storage) bf16() cuda.Pointer {
 	n := len(s.p.Flat)
 	if s.rounded == nil {
-		var err error
-		if s.rounded, err = s.g.dev.Alloc(2*n, "weights in bf16"); err != nil {
-			s.g.dev.Fail(err)
-			return 0
-		}
-		s.roundedAt = -1
+		s.rounded, s.roundedAt = s.g.alloc((n+1)/2, "weights in bf16"), -1
 	}
 	if s.roundedAt != s.changes {
 		s.g.toBF16(n, s.mem.At(0), s.rounded.At(0))
@@ -115,9 +106,7 @@ func (s *storage) bf16() cuda.Pointer {
 func (s *storage) Finite() bool {
 	var norm float64
 	err := s.g.dev.Do(func() (err error) {
-		if err := s.g.sumSquares(len(s.p.Flat), s.mem.At(0)); err != nil {
-			return err
-		}
+		s.g.sumSquares(len(s.p.Flat), s.mem.At(0))
 		norm, err = s.g.norm()
 		return err
 	})
@@ -136,9 +125,7 @@ func (s *storage) Update(a *model.AdamW, w, grad *model.Params, lr, maxNorm floa
 	dw, m, v := g.storageOf(grad), g.storageOf(a.M), g.storageOf(a.V)
 	n, t := len(w.Flat), float64(a.T+1)
 	err = g.dev.Do(func() error {
-		if err := g.sumSquares(n, dw.mem.At(0)); err != nil {
-			return err
-		}
+		g.sumSquares(n, dw.mem.At(0))
 		// The coefficients of kernel.AdamW.
 		decay, step := float32(1-float64(lr*a.WeightDecay)), float32(lr/(1-math.Pow(a.Beta1, t)))
 		invBias := float32(1 / math.Sqrt(1-math.Pow(a.Beta2, t)))
