@@ -28,8 +28,9 @@ var (
 
 func (s shape) config() map[string]any {
 	return map[string]any{
-		"model_type": s.arch, "vocab_size": s.vocab, "hidden_size": s.hidden, "intermediate_size": s.ffn, "num_hidden_layers": s.layers,
-		"num_attention_heads": s.heads, "num_key_value_heads": s.kv, "head_dim": s.dim, "max_position_embeddings": 8192, "rms_norm_eps": 1e-6,
+		"model_type": s.arch, "vocab_size": s.vocab, "hidden_size": s.hidden, "intermediate_size": s.ffn,
+		"num_hidden_layers": s.layers, "num_attention_heads": s.heads, "num_key_value_heads": s.kv, "head_dim": s.dim,
+		"max_position_embeddings": 8192, "rms_norm_eps": 1e-6,
 		"hidden_act": "silu", "tie_word_embeddings": true, "eos_token_id": randommodel.End, "rope_theta": s.theta,
 	}
 }
@@ -77,44 +78,16 @@ func (c *check) tinyStep(s decoderStep) decoderStep {
 	return s
 }
 
-// decoderOf is the part of torch_gpu_decoder.py's output that is used here.
-type decoderOf struct {
-	torchOf
-	Bytes   float64           `json:"peak_bytes"`
-	LeftOut map[string]string `json:"left_out"`
-}
-
-// measure runs both programs in turn, twice, and takes the better median of each. PyTorch tries all
-// its ways first, and then only the fastest. If PyTorch fails, grpo's numbers are there.
-func (c *check) measure(s decoderStep, model, precision string) (ours *stepOf, theirs *decoderOf, err error) {
+// measure compares both programs.
+func (c *check) measure(s decoderStep, model, precision string) (ours *stepOf, theirs *torchOf, err error) {
 	n := func(x int) string { return fmt.Sprint(x) }
-	sizes := []string{"--prompts", n(s.prompts), "--group", n(s.group), "--prompt-len", n(s.promptLen), "--response-len", n(s.responseLen),
-		"--steps", n(s.steps), "--precision", precision, "--json"}
-	grpo := slices.Concat([]string{"bench", "step", "--model", model, "--device", "cuda",
-		"--set", "train.micro_batch_tokens=" + n(s.microTokens), "--set", "train.lora.rank=" + n(s.rank)}, sizes)
-	torch := slices.Concat([]string{filepath.Join(c.bin, "torch_gpu_decoder.py"), "--shape", s.shape.name, "--lora-rank", n(s.rank),
-		"--micro-groups", n(s.microGroups), "--chunk", n(s.chunk)}, sizes)
-	for range 2 {
-		o := &stepOf{}
-		if err := c.jsonOf(o, "grpo", grpo...); err != nil {
-			return nil, nil, err
-		}
-		if ours == nil || o.MedianStepS < ours.MedianStepS {
-			ours = o
-		}
-		p := &decoderOf{}
-		if err := c.jsonOf(p, c.python, torch...); err != nil {
-			return ours, theirs, err
-		}
-		if theirs == nil {
-			torch = append(torch, "--ways", p.HowR+","+p.HowU)
-			theirs = p
-		} else if p.Step < theirs.Step {
-			p.LeftOut = theirs.LeftOut
-			theirs = p
-		}
-	}
-	return ours, theirs, nil
+	sizes := []string{"--prompts", n(s.prompts), "--group", n(s.group), "--prompt-len", n(s.promptLen),
+		"--response-len", n(s.responseLen), "--steps", n(s.steps), "--precision", precision, "--json"}
+	grpo := []string{"bench", "step", "--model", model, "--device", "cuda",
+		"--set", "train.micro_batch_tokens=" + n(s.microTokens), "--set", "train.lora.rank=" + n(s.rank)}
+	torch := []string{filepath.Join(c.bin, "torch_gpu_decoder.py"), "--shape", s.shape.name, "--lora-rank", n(s.rank),
+		"--micro-groups", n(s.microGroups), "--chunk", n(s.chunk)}
+	return c.alternate(append(grpo, sizes...), append(torch, sizes...))
 }
 
 // compare measures a step in some precisions and returns the table.
@@ -139,12 +112,13 @@ func (c *check) compare(s decoderStep, precisions ...string) (*table, error) {
 			continue
 		}
 		if theirs == nil {
-			theirs = &decoderOf{}
+			theirs = &torchOf{}
 		}
 		t.row(p, fmt.Sprintf("%.3f + %.3f = %.3f", ours.MedianS.Rollout, ours.MedianS.Update, ours.MedianStepS),
 			fmt.Sprintf("%.3f (%s) + %.3f (%s) = %.3f", theirs.Rollout, theirs.HowR, theirs.Update, theirs.HowU, theirs.Step),
 			fmt.Sprintf("%.2f", theirs.Step/ours.MedianStepS), both(0, sampled/ours.MedianS.Rollout, sampled/theirs.Rollout),
-			both(0, all/ours.MedianS.Update, all/theirs.Update), both(1, float64(ours.DeviceBytes)/(1<<30), theirs.Bytes/(1<<30)))
+			both(0, all/ours.MedianS.Update, all/theirs.Update),
+			both(1, float64(ours.DeviceBytes)/(1<<30), theirs.Bytes/(1<<30)))
 		var out []string
 		for way, why := range theirs.LeftOut {
 			out = append(out, way+": "+why)
@@ -153,8 +127,8 @@ func (c *check) compare(s decoderStep, precisions ...string) (*table, error) {
 			t.note("In %s PyTorch fails in these ways, which are left out: %s.", p, strings.Join(out, "; "))
 		}
 		if t.step = ours.MedianStepS; p == precisions[0] {
-			t.note("A random network of the shape of %s, %s; %d prompts of %d tokens, %d completions of each of %d tokens. PyTorch %s.",
-				s.shape.name, trained(s.rank), s.prompts, s.promptLen, s.group, s.responseLen, theirs.Torch)
+			t.note("A random network of the shape of %s, %s; %d prompts of %d tokens, %d completions of each of %d tokens. "+
+				"PyTorch %s.", s.shape.name, trained(s.rank), s.prompts, s.promptLen, s.group, s.responseLen, theirs.Torch)
 		}
 	}
 	return t, nil
@@ -174,8 +148,8 @@ func smollm2Step(c *check) (*table, error) {
 
 // assignmentStep has the sizes of a step of CS336's assignment, and a goal for an H200.
 func assignmentStep(c *check) (*table, error) {
-	t, err := c.compare(decoderStep{shape: qwenShape, prompts: 32, group: 8, promptLen: 150, responseLen: 300, rank: 16, steps: 3,
-		microTokens: 24576, microGroups: 8, chunk: 4096}, "bf16")
+	t, err := c.compare(decoderStep{shape: qwenShape, prompts: 32, group: 8, promptLen: 150, responseLen: 300, rank: 16,
+		steps: 3, microTokens: 24576, microGroups: 8, chunk: 4096}, "bf16")
 	const goal = 8 // seconds
 	if err == nil && t.step >= goal {
 		t.fails("a step takes %.1f s, not less than %d", t.step, goal)
@@ -188,7 +162,8 @@ const smollm2Env = "GRPO_SMOLLM2"
 
 // smollm2 is the run of the preset, or a short one of a random network of the shape of SmolLM2.
 func smollm2(c *check) (*table, error) {
-	t := newTable("precision", "steps", "before", "after", "a step: rollout + rest, s", "sampler and learner differ by at most", "the run, s")
+	t := newTable("precision", "steps", "before", "after", "a step: rollout + rest, s",
+		"sampler and learner differ by at most", "the run, s")
 	model, set := os.Getenv(smollm2Env), []string{}
 	what := "The weights of SmolLM2-135M-Instruct, the whole run of the preset."
 	if model == "" {
@@ -201,20 +176,23 @@ func smollm2(c *check) (*table, error) {
 			return nil, err
 		}
 		defer os.RemoveAll(dir)
-		model, what = dir, "Random weights, a tokenizer of bytes, and a random reward besides the answer's: "+smollm2Env+" named no file with the real ones."
-		for _, kv := range []string{"n_grpo_steps=10", "every_n_steps=10", "val_size=32", "test_size=8", "unseen_size=8", "few_shot=0",
-			"reward.functions=answer,random", "reward.reward_weights=1,1"} {
-			set = append(set, "--set", kv)
-		}
+		model, what = dir, "Random weights, a tokenizer of bytes, and a random reward besides the answer's: "+
+			smollm2Env+" named no file with the real ones."
+		values := "n_grpo_steps=10 every_n_steps=10 val_size=32 test_size=8 unseen_size=8 few_shot=0 " +
+			"reward.functions=answer,random reward.reward_weights=1,1"
 		if c.tiny {
-			set = append(set, "--set", "n_grpo_steps=2", "--set", "warmup_steps=1", "--set", "every_n_steps=2", "--set", "val_size=2", "--set", "test_size=1", "--set", "unseen_size=1",
-				"--set", "rollout_batch_size=8", "--set", "group_size=4", "--set", "sampling_max_tokens=4", "--set", "eval.max_tokens=4")
+			values += " n_grpo_steps=2 warmup_steps=1 every_n_steps=2 val_size=2 test_size=1 unseen_size=1 " +
+				"rollout_batch_size=8 group_size=4 sampling_max_tokens=4 eval.max_tokens=4"
+		}
+		for _, kv := range strings.Fields(values) {
+			set = append(set, "--set", kv)
 		}
 	}
 	t.note("%s", what)
 	for _, p := range []string{"float32", "bf16"} {
 		dir := filepath.Join(c.out, "smollm2-"+p)
-		r, err := c.train(dir, slices.Concat([]string{"-c", "smollm2", "--model", model, "--device", "cuda", "--set", "model.precision=" + p}, set)...)
+		r, err := c.train(dir, append([]string{"-c", "smollm2", "--model", model, "--device", "cuda",
+			"--set", "model.precision=" + p}, set...)...)
 		if err != nil {
 			return t, err
 		}
@@ -256,7 +234,8 @@ func timesOf(metrics string) (rollout, rest, differ float64, steps int, err erro
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			return 0, 0, 0, 0, fmt.Errorf("%s: %w", metrics, err)
 		}
-		rollouts, others, differ = append(rollouts, m.Time.Rollout), append(others, m.Time.Reward+m.Time.Update), max(differ, m.Differ)
+		rollouts, others = append(rollouts, m.Time.Rollout), append(others, m.Time.Reward+m.Time.Update)
+		differ = max(differ, m.Differ)
 	}
 	median := func(x []float64) float64 {
 		x = slices.SortedFunc(slices.Values(x[min(1, len(x)-1):]), cmp.Compare)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"grpo/internal/docblock"
+	"grpo/pkg/rundir"
 )
 
 // table is the result of a part.
@@ -74,7 +75,7 @@ func write(c *check, path string) error {
 			err = json.Unmarshal(data, &t)
 		}
 		if err == nil {
-			err = docblock.Replace(path, "cuda-"+p.name, t.markdown())
+			err = replace(path, "cuda-"+p.name, t.markdown())
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
@@ -83,4 +84,24 @@ func write(c *check, path string) error {
 	}
 	fmt.Printf("%d of %d tables written into %s\n", wrote, len(parts), path)
 	return nil
+}
+
+// replace puts text between the lines <!-- name:begin --> and <!-- name:end --> of the file at
+// path. A file without the markers is an error and not changed.
+func replace(path, name, text string) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("put the table into the document: %w", err)
+	}
+	begin, end := "<!-- "+name+":begin -->", "<!-- "+name+":end -->"
+	before, rest, ok := bytes.Cut(old, []byte(begin+"\n"))
+	_, after, closed := bytes.Cut(rest, []byte(end+"\n"))
+	if !ok || !closed {
+		return fmt.Errorf("put the table into the document: %s has no lines %s and %s, in this order", path, begin, end)
+	}
+	var b bytes.Buffer
+	for _, part := range [][]byte{before, []byte(begin + "\n"), []byte(text), []byte(end + "\n"), after} {
+		b.Write(part)
+	}
+	return rundir.WriteFileAtomic(path, b.Bytes())
 }

@@ -3,9 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
-
-	"grpo/internal/docblock"
 )
 
 // The document has a place for every part.
@@ -19,9 +18,19 @@ func TestDocumentHasTheMarkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range parts {
-		if err := docblock.Replace(path, "cuda-"+p.name, ""); err != nil {
+		if err := replace(path, "cuda-"+p.name, "a table\n"); err != nil {
 			t.Errorf("docs/gpu.md: %v", err)
 		}
+	}
+	before, err := os.ReadFile(path)
+	if want := "<!-- cuda-leak:begin -->\na table\n<!-- cuda-leak:end -->\n"; err != nil || !strings.Contains(string(before), want) {
+		t.Errorf("the document has no %q: %v", want, err)
+	}
+	if err := replace(path, "other", "x"); err == nil || !strings.Contains(err.Error(), "<!-- other:begin -->") {
+		t.Errorf("an error about other markers: %v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the document changed: %v", err)
 	}
 }
 

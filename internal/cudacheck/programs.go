@@ -126,17 +126,22 @@ type stepOf struct {
 	DeviceFree     []int  `json:"device_free"`
 }
 
-// bench measures steps of a size: hidden units, completions in groups of 8, and
-// lengths.
+// bench measures steps of a size: see benchArgs.
 func (c *check) bench(device, precision string, hidden, completions, length, steps int) (*stepOf, error) {
 	r := &stepOf{}
+	return r, c.jsonOf(r, "grpo", benchArgs(device, precision, hidden, completions, length, steps)...)
+}
+
+// benchArgs are the arguments for steps of a size: hidden units, completions in groups of 8, and
+// lengths.
+func benchArgs(device, precision string, hidden, completions, length, steps int) []string {
 	args := []string{"bench", "step", "--json", "--device", device, "--hidden", fmt.Sprint(hidden), "--layers", "2",
 		"--prompts", fmt.Sprint(max(1, completions/8)), "--group", fmt.Sprint(min(8, completions)),
 		"--prompt-len", fmt.Sprint(length), "--response-len", fmt.Sprint(length), "--steps", fmt.Sprint(steps)}
 	if device != "cpu" {
 		args = append(args, "--precision", precision)
 	}
-	return r, c.jsonOf(r, "grpo", args...)
+	return args
 }
 
 // card returns the name of the GPU, which a tiny step prints.

@@ -7,16 +7,43 @@ import (
 	"regexp"
 )
 
-// torchOf is the part of torch_gpu_step.py's output that is used here.
+// torchOf is the part of the output of torch_gpu_step.py and torch_gpu_decoder.py that is used here.
 type torchOf struct {
-	Torch   string  `json:"torch"`
-	Rollout float64 `json:"rollout_s"`
-	Update  float64 `json:"update_s"`
-	Step    float64 `json:"step_s"`
-	HowR    string  `json:"rollout"`
-	HowU    string  `json:"update"`
-	Peak    float64 `json:"matmul_flops"`     // a large matmul in the same precision, operations per second
-	Copy    float64 `json:"copy_bytes_per_s"` // bytes read and written
+	Torch   string            `json:"torch"`
+	Rollout float64           `json:"rollout_s"`
+	Update  float64           `json:"update_s"`
+	Step    float64           `json:"step_s"`
+	HowR    string            `json:"rollout"`
+	HowU    string            `json:"update"`
+	LeftOut map[string]string `json:"left_out"`
+	Peak    float64           `json:"matmul_flops"`     // a large matmul in the same precision, operations per second
+	Copy    float64           `json:"copy_bytes_per_s"` // bytes read and written
+	Bytes   float64           `json:"peak_bytes"`
+}
+
+// alternate runs both programs in turn, twice, and takes the better median of each. PyTorch tries all
+// its ways first, and then only the fastest. If PyTorch fails, grpo's numbers are there.
+func (c *check) alternate(grpo, torch []string) (ours *stepOf, theirs *torchOf, err error) {
+	for range 2 {
+		o, p := &stepOf{}, &torchOf{}
+		if err := c.jsonOf(o, "grpo", grpo...); err != nil {
+			return ours, theirs, err
+		}
+		if ours == nil || o.MedianStepS < ours.MedianStepS {
+			ours = o
+		}
+		if err := c.jsonOf(p, c.python, torch...); err != nil {
+			return ours, theirs, err
+		}
+		if theirs == nil {
+			torch = append(torch, "--ways", p.HowR+","+p.HowU)
+			theirs = p
+		} else if p.Step < theirs.Step {
+			p.LeftOut = theirs.LeftOut
+			theirs = p
+		}
+	}
+	return ours, theirs, nil
 }
 
 // vocab is the size of the vocabulary, TinyLM's.
@@ -46,8 +73,7 @@ func floors(hidden, completions, length int, flops, bandwidth float64) (arithmet
 	return 4 * forward / flops, moved / bandwidth
 }
 
-// step measures both programs in turn, twice, and takes the better median of each. PyTorch tries all
-// its ways first, and then only the fastest. If PyTorch fails, grpo's numbers are there.
+// step compares both programs at a hidden size.
 func step(c *check, hidden int) (*table, error) {
 	t := newTable("H", "completions", "grpo: rollout + update = step, ms", "PyTorch: rollout + update = step, ms",
 		"faster by", "floor by arithmetic, ms", "floor by bandwidth, ms")
@@ -91,28 +117,9 @@ func (c *check) steps(hidden, completions int) (ours *stepOf, theirs *torchOf, e
 	if hidden*completions > 1<<20 {
 		steps = 8
 	}
-	torch := []string{filepath.Join(c.bin, "torch_gpu_step.py"), "--hidden", fmt.Sprint(hidden), "--prompts", fmt.Sprint(completions / 8),
-		"--group", "8", "--prompt-len", "64", "--response-len", "64", "--steps", fmt.Sprint(steps), "--json"}
-	for range 2 {
-		o, err := c.bench("cuda", "float32", hidden, completions, 64, steps)
-		if err != nil {
-			return ours, theirs, err
-		}
-		if ours == nil || o.MedianStepS < ours.MedianStepS {
-			ours = o
-		}
-		p := &torchOf{}
-		if err := c.jsonOf(p, c.python, torch...); err != nil {
-			return ours, theirs, err
-		}
-		if theirs == nil {
-			torch = append(torch, "--ways", p.HowR+","+p.HowU)
-		}
-		if theirs == nil || p.Step < theirs.Step {
-			theirs = p
-		}
-	}
-	return ours, theirs, nil
+	return c.alternate(benchArgs("cuda", "float32", hidden, completions, 64, steps),
+		[]string{filepath.Join(c.bin, "torch_gpu_step.py"), "--hidden", fmt.Sprint(hidden), "--prompts", fmt.Sprint(completions / 8),
+			"--group", "8", "--prompt-len", "64", "--response-len", "64", "--steps", fmt.Sprint(steps), "--json"})
 }
 
 // precision measures speed and error of the faster matmuls.

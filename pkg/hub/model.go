@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -20,7 +19,6 @@ import (
 
 	"grpo/internal/hubcache"
 	"grpo/internal/regular"
-	"grpo/internal/suggest"
 	"grpo/internal/textutil"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/rundir"
@@ -57,17 +55,6 @@ type File struct {
 	Present bool `json:"present"`
 }
 
-// smallFiles are the files of a model besides the weights.
-var smallFiles = []string{
-	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-	"added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", hf.AdapterConfigFile,
-}
-
-const (
-	weightsFile = "model.safetensors"
-	indexFile   = "model.safetensors.index.json"
-)
-
 // PullModel downloads the files that the readers of package hf need into the Hugging Face cache.
 // The revision's name is written last, so that it never refers to an incomplete snapshot.
 func (c *Client) PullModel(ctx context.Context, q ModelRequest) (*Model, error) {
@@ -95,7 +82,7 @@ func (c *Client) pullModel(ctx context.Context, q ModelRequest) (*Model, error) 
 		return nil, err
 	}
 	// The first two decide whether and what else is downloaded.
-	for _, name := range []string{"config.json", indexFile} {
+	for _, name := range []string{"config.json", hf.IndexFile} {
 		if i := slices.Index(names, name); i >= 0 {
 			if err := p.get(ctx, name); err != nil {
 				return nil, err
@@ -115,94 +102,6 @@ func (c *Client) pullModel(ctx context.Context, q ModelRequest) (*Model, error) 
 		}
 	}
 	return &Model{Name: q.Name.String(), Commit: p.commit, Path: filepath.Join(p.snapshot, q.Name.File), Files: p.files}, nil
-}
-
-// repo is what the Hub says of a revision.
-type repo struct {
-	Commit string    `json:"sha"`
-	Files  []sibling `json:"siblings"`
-}
-
-type sibling struct {
-	Name string `json:"rfilename"`
-}
-
-func (r *repo) has(name string) bool { return slices.Contains(r.Files, sibling{name}) }
-
-// maxListing bounds the Hub's list of a model's files, in bytes.
-const maxListing = 64 << 20
-
-// list asks for the commit of a revision and its files.
-func (c *Client) list(ctx context.Context, n hubcache.Name, revision string) (*repo, error) {
-	address := fmt.Sprintf("%s/api/models/%s/revision/%s", c.Endpoint, n.ID(), url.PathEscape(revision))
-	var out repo
-	err := c.retry(ctx, n.ID(), func() (bool, error) {
-		r, cancel, err := c.do(ctx, http.MethodGet, address, nil, false)
-		if err != nil {
-			return false, err
-		}
-		defer cancel()
-		defer r.Body.Close()
-		data, err := io.ReadAll(io.LimitReader(r.Body, maxListing))
-		if err != nil {
-			return false, err
-		}
-		if err := json.Unmarshal(data, &out); err != nil {
-			return false, permanent{fmt.Errorf("its answer is not the Hub's list of files: %w", err)}
-		}
-		return false, nil
-	})
-	if err == nil && !hubcache.CommitForm.MatchString(out.Commit) {
-		err = errors.New("its answer is not the Hub's list of files: it names no commit")
-	}
-	if err != nil {
-		return nil, c.explain(err, n, revision)
-	}
-	return &out, nil
-}
-
-// choose lists the files to download, without the shards that an index names.
-func (r *repo) choose(gguf string) ([]string, error) {
-	var ggufs, others []string
-	for _, f := range r.Files {
-		switch ext := strings.ToLower(path.Ext(f.Name)); {
-		case ext == ".gguf" && !strings.Contains(f.Name, "/"):
-			ggufs = append(ggufs, f.Name)
-		case ext == ".bin" || ext == ".pt" || ext == ".pth":
-			others = append(others, f.Name)
-		}
-	}
-	if gguf != "" {
-		if r.has(gguf) {
-			return []string{gguf}, nil
-		}
-		if len(ggufs) == 0 {
-			return nil, fmt.Errorf("it has no GGUF files (leave --gguf out)")
-		}
-		return nil, fmt.Errorf("it has no file %s%s; its GGUF files are %s",
-			textutil.Quote(gguf), suggest.DidYouMean(gguf, ggufs), textutil.Printable(strings.Join(ggufs, ", "), 600))
-	}
-	var out []string
-	for _, name := range smallFiles {
-		if r.has(name) {
-			out = append(out, name)
-		}
-	}
-	switch {
-	case r.has(indexFile):
-		return append(out, indexFile), nil
-	case r.has(weightsFile):
-		return append(out, weightsFile), nil
-	case r.has(hf.AdapterConfigFile) && r.has(hf.AdapterWeightsFile):
-		return append(out, hf.AdapterWeightsFile), nil
-	case len(ggufs) > 0:
-		return nil, fmt.Errorf("it has no %s; choose one of its GGUF files with --gguf: %s",
-			weightsFile, textutil.Printable(strings.Join(ggufs, ", "), 600))
-	case len(others) > 0:
-		return nil, fmt.Errorf("it has no %s, only %s, which can run code when it is loaded and is not read "+
-			"(look for a revision with safetensors)", weightsFile, textutil.Show(others[0]))
-	}
-	return nil, fmt.Errorf("it has no weights: neither %s nor a GGUF file", weightsFile)
 }
 
 // pull is a download of one model.
@@ -246,12 +145,12 @@ func (p *pull) inspect(name string, others []string) ([]string, error) {
 		WeightMap map[string]string `json:"weight_map"`
 	}
 	if err := json.Unmarshal(data, &index); err != nil {
-		return nil, fmt.Errorf("read %s: %w", indexFile, err)
+		return nil, fmt.Errorf("read %s: %w", hf.IndexFile, err)
 	}
 	var shards []string
 	for _, file := range index.WeightMap {
 		if !shardForm.MatchString(file) {
-			return nil, fmt.Errorf("read %s: %s is not the name of a safetensors file", indexFile, textutil.Show(file))
+			return nil, fmt.Errorf("read %s: %s is not the name of a safetensors file", hf.IndexFile, textutil.Show(file))
 		}
 		shards = append(shards, file)
 	}
@@ -389,29 +288,4 @@ func (p *pull) head(ctx context.Context, name string) (f file, err error) {
 		err = errors.New("the server does not say its size, so it could fill the disk (use another server with --mirror)")
 	}
 	return f, err
-}
-
-// explain adds the reason and the fix to an answer of the Hub.
-func (c *Client) explain(err error, n hubcache.Name, revision string) error {
-	var s *statusError
-	if !errors.As(err, &s) {
-		return err
-	}
-	const token = "HF_TOKEN to a token with read access (from the site's settings, Access Tokens)"
-	page := c.Endpoint + "/" + n.ID()
-	switch {
-	case s.code == http.StatusUnauthorized && c.Token == "":
-		return fmt.Errorf("%w: there is no such model, or it needs a token: check the name, or set %s", err, token)
-	case s.code == http.StatusUnauthorized:
-		return fmt.Errorf("%w: HF_TOKEN is not valid there: set %s", err, token)
-	case s.code == http.StatusForbidden && c.Token == "":
-		return fmt.Errorf("%w: access is restricted: accept the terms at %s, and set %s", err, page, token)
-	case s.code == http.StatusForbidden:
-		return fmt.Errorf("%w: the owner of HF_TOKEN has no access: accept the terms at %s", err, page)
-	case s.code == http.StatusNotFound && (s.hint == "RevisionNotFound" || s.hint == "" && revision != hubcache.DefaultRevision):
-		return fmt.Errorf("%w: it has no revision %s, or the model does not exist (see %s)", err, textutil.Quote(revision), page)
-	case s.code == http.StatusNotFound:
-		return fmt.Errorf("%w: there is no such model or file (see %s)", err, page)
-	}
-	return err
 }

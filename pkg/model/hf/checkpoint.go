@@ -1,18 +1,14 @@
 package hf
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync"
 
 	"grpo/internal/hubcache"
@@ -20,7 +16,6 @@ import (
 	"grpo/internal/regular"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf/bpe"
-	"grpo/pkg/model/safetensors"
 )
 
 // Checkpoint is a model on disk: its shape, tokenizer, chat template and weights.
@@ -83,12 +78,20 @@ func (c *Checkpoint) Read(name string) ([]float32, error) {
 	if err := guarded(func() error { return c.read(name, shape, out) }); err != nil {
 		return nil, fmt.Errorf("read model %s: tensor %s: %w", c.Path, name, err)
 	}
-	for i, v := range out {
-		if v-v != 0 { // NaN or infinite
-			return nil, fmt.Errorf("read model %s: tensor %s: element %d is %v", c.Path, name, i, v)
-		}
+	if err := finite(out); err != nil {
+		return nil, fmt.Errorf("read model %s: tensor %s: %w", c.Path, name, err)
 	}
 	return out, nil
+}
+
+// finite returns an error that names the first element that is NaN or infinite.
+func finite(x []float32) error {
+	for i, v := range x {
+		if v-v != 0 {
+			return fmt.Errorf("element %d is %v", i, v)
+		}
+	}
+	return nil
 }
 
 // guarded runs f, which reads files that are mapped into memory. If one of them is cut
@@ -231,147 +234,6 @@ func (c *Checkpoint) readTemplate(data json.RawMessage) error {
 		}
 	}
 	return nil
-}
-
-// shards are the safetensors files of a folder. The one read last stays mapped into
-// memory, because tensors are read in the order of the network.
-type shards struct {
-	dir    string
-	fileOf map[string]string // by tensor; nil for a single file
-	name   string
-	file   *safetensors.Reader
-	unmap  func() error
-	shapes map[string][]int // of the tensors in it
-}
-
-const singleFile, indexFile = "model.safetensors", "model.safetensors.index.json"
-
-// maxShard is the largest size of a file of weights, in bytes.
-const maxShard = 1 << 40
-
-// check reads the headers of all files and compares their tensors with those of the
-// index and of the network.
-func (s *shards) check(c *Config) error {
-	files := []string{singleFile}
-	if s.fileOf != nil {
-		files = slices.Compact(slices.Sorted(maps.Values(s.fileOf)))
-	}
-	found := map[string][]int{}
-	for _, file := range files {
-		path := at(s.dir, file)
-		if err := regular.Check(path, maxShard); err != nil {
-			return fmt.Errorf("%s lists a file that can't be read: %w (is the download complete?)", indexFile, err)
-		}
-		header, err := safetensors.ReadHeader(path)
-		if err != nil {
-			return err
-		}
-		for _, t := range header.Tensors {
-			if other, listed := s.fileOf[t.Name]; listed && other != file {
-				return fmt.Errorf("files overlap: tensor %.80q is in %s, and %s says that it is in %s", t.Name, file, indexFile, other)
-			}
-			found[t.Name] = t.Shape
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.fileOf)) {
-		if _, ok := found[name]; !ok {
-			return fmt.Errorf("%s says that tensor %.80q is in %s, but it is not", indexFile, name, s.fileOf[name])
-		}
-	}
-	return c.checkShapes(found)
-}
-
-// checkShapes compares the tensors of a checkpoint, by their Hugging Face names, with
-// those of the network. Tensors of layers that the network does not have, such as a bias,
-// are an error: without them it would be another network. Old checkpoints of Llama list
-// their rotary frequencies.
-func (c *Config) checkShapes(found map[string][]int) error {
-	names, shapes := c.Shapes()
-	for _, name := range names {
-		switch shape, ok := found[name]; {
-		case !ok:
-			return fmt.Errorf("tensor %s is missing", name)
-		case !slices.Equal(shape, shapes[name]):
-			return fmt.Errorf("tensor %s has shape %v; the configuration asks for %v", name, shape, shapes[name])
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		layer := strings.HasPrefix(name, "model.layers.") || strings.HasPrefix(name, "blk.")
-		if _, ok := shapes[name]; !ok && layer && !strings.HasSuffix(name, ".rotary_emb.inv_freq") {
-			return fmt.Errorf("tensor %.80q has no place in the configuration's network (%s, num_hidden_layers %d)", name, c.Arch, c.Layers)
-		}
-	}
-	return nil
-}
-
-func newShards(dir string) (*shards, error) {
-	data, err := optional(dir, indexFile)
-	if err != nil {
-		return nil, err
-	}
-	if data == nil {
-		if err := regular.Check(at(dir, singleFile), maxShard); err != nil {
-			return nil, fmt.Errorf("a Hugging Face folder needs %s or %s: %w", singleFile, indexFile, err)
-		}
-		return &shards{dir: dir}, nil
-	}
-	var index struct {
-		WeightMap map[string]string `json:"weight_map"`
-	}
-	if err := jsonkeys.Decode(data, &index); err != nil {
-		return nil, fmt.Errorf("read %s: %w", indexFile, err)
-	}
-	for tensor, file := range index.WeightMap {
-		if file == "" || file != filepath.Base(file) || strings.ContainsAny(file, `/\`) {
-			return nil, fmt.Errorf("read %s: tensor %.80q is in %.80q, which is not a file of the folder", indexFile, tensor, file)
-		}
-	}
-	return &shards{dir: dir, fileOf: index.WeightMap}, nil
-}
-
-func (s *shards) read(name string, shape []int, out []float32) error {
-	file := singleFile
-	if s.fileOf != nil {
-		var ok bool
-		if file, ok = s.fileOf[name]; !ok {
-			return fmt.Errorf("%s does not list it", indexFile)
-		}
-	}
-	if s.name != file {
-		if err := s.close(); err != nil {
-			return err
-		}
-		path := at(s.dir, file)
-		data, unmap, err := mapFile(path, regular.Open)
-		if err != nil {
-			return err
-		}
-		s.unmap = unmap
-		f, err := safetensors.NewReader(path, bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			return err
-		}
-		s.name, s.file, s.shapes = file, f, make(map[string][]int, len(f.Tensors))
-		for _, t := range f.Tensors {
-			s.shapes[t.Name] = t.Shape
-		}
-	}
-	found, ok := s.shapes[name]
-	if !ok {
-		return fmt.Errorf("it is not in %s", file)
-	}
-	if !slices.Equal(found, shape) {
-		return fmt.Errorf("its shape is %v, want %v", found, shape)
-	}
-	return s.file.Into(name, out)
-}
-
-func (s *shards) close() (err error) {
-	if s.unmap != nil {
-		err = s.unmap()
-	}
-	s.name, s.file, s.unmap = "", nil, nil
-	return err
 }
 
 // OpenWeights opens a Hugging Face folder for its configuration and weights only.

@@ -250,35 +250,39 @@ func positive(x float64) bool { return float32(x) > 0 && !math.IsInf(float64(flo
 
 // check refuses shapes that no network has, so that no later size can overflow.
 func (c *Config) check() error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("read the model's configuration: "+format, args...)
+	}
 	for _, s := range []struct {
 		key         string
 		value, most int
 	}{
 		{"vocab_size", c.Vocab, 1 << 21}, {"hidden_size", c.Hidden, 1 << 16}, {"intermediate_size", c.FFN, 1 << 18},
-		{"num_hidden_layers", c.Layers, 1 << 10}, {"num_attention_heads", c.Heads, 1 << 10}, {"num_key_value_heads", c.KVHeads, 1 << 10},
-		{"head_dim", c.HeadDim, 1 << 12}, {"max_position_embeddings", c.Context, 1 << 28},
+		{"num_hidden_layers", c.Layers, 1 << 10}, {"num_attention_heads", c.Heads, 1 << 10},
+		{"num_key_value_heads", c.KVHeads, 1 << 10}, {"head_dim", c.HeadDim, 1 << 12}, {"max_position_embeddings", c.Context, 1 << 28},
 	} {
 		if s.value < 1 || s.value > s.most {
-			return fmt.Errorf("read the model's configuration: %s is %d, want 1 to %d", s.key, s.value, s.most)
+			return fail("%s is %d, want 1 to %d", s.key, s.value, s.most)
 		}
 	}
 	switch r := c.Rope; {
 	case c.Heads%c.KVHeads != 0:
-		return fmt.Errorf("read the model's configuration: %d query heads are no multiple of %d key heads", c.Heads, c.KVHeads)
+		return fail("%d query heads are no multiple of %d key heads", c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:
-		return fmt.Errorf("read the model's configuration: head_dim %d is odd", c.HeadDim)
+		return fail("head_dim %d is odd", c.HeadDim)
 	case !positive(c.RopeTheta) || !positive(c.NormEps):
-		return fmt.Errorf("read the model's configuration: rope_theta is %v and rms_norm_eps %v, want positive numbers in the range of float32", c.RopeTheta, c.NormEps)
-	case r != nil && !(positive(r.Factor) && positive(r.LowFactor) && positive(r.Original) && r.HighFactor > r.LowFactor && positive(r.HighFactor)):
-		return fmt.Errorf("read the model's configuration: rope_scaling %+v is not valid", *r)
+		return fail("rope_theta is %v and rms_norm_eps %v, want positive numbers in the range of float32",
+			c.RopeTheta, c.NormEps)
+	case r != nil && !(positive(r.Factor) && positive(r.LowFactor) && positive(r.Original) &&
+		r.HighFactor > r.LowFactor && positive(r.HighFactor)):
+		return fail("rope_scaling %+v is not valid", *r)
 	}
 	if slices.ContainsFunc(c.Factors, func(x float32) bool { return !positive(float64(x)) }) {
-		return fmt.Errorf("read the model's configuration: the factors %v... of rope_freqs.weight must be positive",
-			c.Factors[:min(4, len(c.Factors))])
+		return fail("the factors %v... of rope_freqs.weight must be positive", c.Factors[:min(4, len(c.Factors))])
 	}
 	for _, id := range c.End {
 		if id < 0 || int(id) >= c.Vocab {
-			return fmt.Errorf("read the model's configuration: eos_token_id %d is outside the vocabulary of %d", id, c.Vocab)
+			return fail("eos_token_id %d is outside the vocabulary of %d", id, c.Vocab)
 		}
 	}
 	return nil

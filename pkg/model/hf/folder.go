@@ -20,10 +20,10 @@ import (
 // Folder holds the files of a Hugging Face or PEFT folder besides the weights, by name.
 type Folder map[string][]byte
 
-// copied are the files that programs read beside config.json and tokenizer.json.
-var copied = []string{
-	generationName, tokenizerConfigName, specialTokensName, "added_tokens.json",
-	"vocab.json", "merges.txt", "chat_template.jinja",
+// SideFiles are the files of a Hugging Face folder that programs read besides the weights.
+var SideFiles = []string{
+	configName, generationName, tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json", "vocab.json",
+	"merges.txt", "chat_template.jinja",
 }
 
 const (
@@ -38,7 +38,7 @@ const (
 // others, such as the state of a trainer, may come and go.
 func Matters(name string) bool {
 	return filepath.Ext(name) == ".safetensors" ||
-		slices.Contains(append([]string{configName, tokenizerName, indexFile, AdapterConfigFile}, copied...), name)
+		name == IndexFile || name == AdapterConfigFile || slices.Contains(SideFiles, name)
 }
 
 // Folder returns the files that a Hugging Face folder of this model has besides the weights. Those
@@ -57,7 +57,7 @@ func (c *Checkpoint) Folder() (Folder, error) {
 // copyFolder reads the files of a folder.
 func copyFolder(dir string) (Folder, error) {
 	f := Folder{}
-	for _, name := range append([]string{configName, tokenizerName}, copied...) {
+	for _, name := range SideFiles {
 		data, err := optional(dir, name)
 		if err != nil {
 			return nil, err
@@ -177,7 +177,7 @@ const filesKey = "grpo.files"
 func (f Folder) Write(dir, dtype string, tensors []safetensors.Tensor, metadata map[string]string) error {
 	files, weights := maps.Clone(f), AdapterWeightsFile
 	if f[AdapterConfigFile] == nil {
-		weights = singleFile
+		weights = SingleFile
 		if err := files.setDtype(dtype); err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func create(path string, write func(*os.File) error) error {
 
 // Verify compares a folder that [Folder.Write] wrote with its checksums, and returns its metadata.
 func Verify(dir string) (map[string]string, error) {
-	path := filepath.Join(dir, singleFile)
+	path := filepath.Join(dir, SingleFile)
 	if IsAdapter(dir) {
 		path = filepath.Join(dir, AdapterWeightsFile)
 	}

@@ -40,18 +40,18 @@ func toBF16(x float32) uint16 {
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
-// decodeF16 widens an IEEE 754 binary16 exactly. Payloads of NaN stay at the top of the mantissa.
-func decodeF16(src []byte) (float32, bool) {
+func decodeF16(src []byte) (float32, bool) { return Half(src), true }
+
+// Half is the little-endian IEEE 754 binary16 number at src. Payloads of NaN stay at the top of the
+// mantissa.
+func Half(src []byte) float32 {
 	h := uint32(binary.LittleEndian.Uint16(src))
 	sign, exponent, mantissa := h>>15<<31, h>>10&0x1f, h&0x3ff
-	var bits uint32
 	switch exponent {
 	case 0: // subnormal, or 0: mantissa * 2^-24
-		bits = math.Float32bits(float32(mantissa) * 0x1p-24)
+		return math.Float32frombits(sign | math.Float32bits(float32(mantissa)*0x1p-24))
 	case 0x1f:
-		bits = 0xff<<23 | mantissa<<13
-	default:
-		bits = (exponent+127-15)<<23 | mantissa<<13
+		return math.Float32frombits(sign | 0xff<<23 | mantissa<<13)
 	}
-	return math.Float32frombits(sign | bits), true
+	return math.Float32frombits(sign | (exponent+127-15)<<23 | mantissa<<13)
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"grpo/pkg/model/safetensors"
 )
 
 // Type is how a tensor's elements are stored.
@@ -34,7 +36,7 @@ type block struct {
 
 var blocks = map[Type]block{
 	F32: {"F32", 1, 4, func(out []float32, b []byte) { out[0] = math.Float32frombits(binary.LittleEndian.Uint32(b)) }},
-	F16: {"F16", 1, 2, func(out []float32, b []byte) { out[0] = half(b) }},
+	F16: {"F16", 1, 2, func(out []float32, b []byte) { out[0] = safetensors.Half(b) }},
 	BF16: {"BF16", 1, 2, func(out []float32, b []byte) {
 		out[0] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
 	}},
@@ -71,23 +73,9 @@ func (t Tensor) Float32(out []float32) {
 	}
 }
 
-// half is an IEEE 754 binary16 number.
-func half(b []byte) float32 {
-	h := uint32(binary.LittleEndian.Uint16(b))
-	sign, exp, frac := h>>15<<31, h>>10&0x1f, h&0x3ff
-	switch exp {
-	case 0: // zero or subnormal: frac * 2^-24
-		f := float32(frac) / (1 << 24)
-		return math.Float32frombits(math.Float32bits(f) | sign)
-	case 0x1f:
-		return math.Float32frombits(sign | 0xff<<23 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
-}
-
 // q4_0: x = d (q - 8). The low nibbles are the elements 0 to 15.
 func q4_0(out []float32, b []byte) {
-	d := half(b)
+	d := safetensors.Half(b)
 	for j, q := range b[2:18] {
 		out[j], out[j+16] = d*float32(int(q&15)-8), d*float32(int(q>>4)-8)
 	}
@@ -95,7 +83,7 @@ func q4_0(out []float32, b []byte) {
 
 // q4_1: x = d q + m.
 func q4_1(out []float32, b []byte) {
-	d, m := half(b), half(b[2:])
+	d, m := safetensors.Half(b), safetensors.Half(b[2:])
 	for j, q := range b[4:20] {
 		out[j], out[j+16] = float32(d*float32(q&15))+m, float32(d*float32(q>>4))+m
 	}
@@ -103,7 +91,7 @@ func q4_1(out []float32, b []byte) {
 
 // q5_0: as Q4_0 with fifth bits of their own: x = d (q - 16).
 func q5_0(out []float32, b []byte) {
-	d, high := half(b), binary.LittleEndian.Uint32(b[2:])
+	d, high := safetensors.Half(b), binary.LittleEndian.Uint32(b[2:])
 	for j, q := range b[6:22] {
 		lo, hi := int(q&15)|int(high>>j&1)<<4, int(q>>4)|int(high>>(j+16)&1)<<4
 		out[j], out[j+16] = d*float32(lo-16), d*float32(hi-16)
@@ -112,7 +100,7 @@ func q5_0(out []float32, b []byte) {
 
 // q5_1: x = d q + m with fifth bits of their own.
 func q5_1(out []float32, b []byte) {
-	d, m, high := half(b), half(b[2:]), binary.LittleEndian.Uint32(b[4:])
+	d, m, high := safetensors.Half(b), safetensors.Half(b[2:]), binary.LittleEndian.Uint32(b[4:])
 	for j, q := range b[8:24] {
 		lo, hi := int(q&15)|int(high>>j&1)<<4, int(q>>4)|int(high>>(j+16)&1)<<4
 		out[j], out[j+16] = float32(d*float32(lo))+m, float32(d*float32(hi))+m
@@ -121,7 +109,7 @@ func q5_1(out []float32, b []byte) {
 
 // q8_0: x = d q.
 func q8_0(out []float32, b []byte) {
-	d := half(b)
+	d := safetensors.Half(b)
 	for j, q := range b[2:34] {
 		out[j] = d * float32(int8(q))
 	}
@@ -137,7 +125,7 @@ func scaleMin(j int, b []byte) (scale, minimum float32) {
 
 // q4K: eight sub-blocks of 32: x = d scale q - dmin minimum.
 func q4K(out []float32, b []byte) {
-	d, dmin, scales, qs := half(b), half(b[2:]), b[4:16], b[16:144]
+	d, dmin, scales, qs := safetensors.Half(b), safetensors.Half(b[2:]), b[4:16], b[16:144]
 	for j := range 8 {
 		s, m := scaleMin(j, scales)
 		s, m = d*s, dmin*m
@@ -150,7 +138,7 @@ func q4K(out []float32, b []byte) {
 
 // q5K: as Q4_K with fifth bits of their own.
 func q5K(out []float32, b []byte) {
-	d, dmin, scales, high, qs := half(b), half(b[2:]), b[4:16], b[16:48], b[48:176]
+	d, dmin, scales, high, qs := safetensors.Half(b), safetensors.Half(b[2:]), b[4:16], b[16:48], b[48:176]
 	for j := range 8 {
 		s, m := scaleMin(j, scales)
 		s, m = d*s, dmin*m
@@ -163,7 +151,7 @@ func q5K(out []float32, b []byte) {
 
 // q6K: sixteen sub-blocks of 16: x = d scale (q - 32).
 func q6K(out []float32, b []byte) {
-	low, high, scales, d := b[:128], b[128:192], b[192:208], half(b[208:])
+	low, high, scales, d := b[:128], b[128:192], b[192:208], safetensors.Half(b[208:])
 	for part := range 2 {
 		for l := range 32 {
 			for k := range 4 {
