@@ -30,7 +30,8 @@ func golden(c *check) (*table, error) {
 		count := func(word string) int { return bytes.Count(out, []byte("--- "+word+":")) }
 		t.row(tests.what, count("PASS"), count("FAIL"), count("SKIP"))
 		if err != nil {
-			t.fails("%s: %s; each in a process of its own: %s", tests.what, failures(out, err), c.alone(tests.binary, tests.run, tests.skip))
+			t.fails("%s: %s; each in a process of its own: %s", tests.what, failures(out, err),
+				c.alone(tests.binary, tests.run, tests.skip))
 		}
 		if all := reached.FindAllSubmatch(out, -1); len(all) > 0 {
 			t.note("PyTorch's file, reached in the last of %d runs: %s.", len(all), all[len(all)-1][1])
@@ -193,7 +194,8 @@ func sanitizer(c *check) (*table, error) {
 	}
 	for _, mode := range []string{"memcheck", "racecheck"} {
 		for _, tests := range []struct{ network, what, run string }{
-			{"TinyLM", "golden, gradients, AdamW, sampler", "^TestGPU(GoldenTorch|SamplesTheCPUsTokens|GradientsAreTheCPUs|AdamW)$"},
+			{"TinyLM", "golden, gradients, AdamW, sampler",
+				"^TestGPU(GoldenTorch|SamplesTheCPUsTokens|GradientsAreTheCPUs|AdamW)$"},
 			{"Llama", "golden, sampler", "^TestGPU(GoldenDecoder|DecoderSamplesTheCPUsTokens)$/^(llama-tied-1|llama)$"},
 		} {
 			out, err := c.program(onCard, tool, "--tool", mode, "--error-exitcode", "9",

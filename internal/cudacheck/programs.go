@@ -40,7 +40,8 @@ func (c *check) program(env []string, name string, args ...string) ([]byte, erro
 	fmt.Printf("%.1f s: %s\n", time.Since(begin).Seconds(), what)
 	switch {
 	case ctx.Err() != nil:
-		return out.Bytes(), fmt.Errorf("%s: ended after %.1f s; %s has its output", what, time.Since(begin).Seconds(), c.log.Name())
+		return out.Bytes(), fmt.Errorf("%s: ended after %.1f s; %s has its output", what, time.Since(begin).Seconds(),
+			c.log.Name())
 	case err != nil:
 		return out.Bytes(), fmt.Errorf("%s: %w: %s", what, err, lastLines(problems.String()+out.String(), 8))
 	}

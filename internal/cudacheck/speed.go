@@ -118,8 +118,9 @@ func (c *check) steps(hidden, completions int) (ours *stepOf, theirs *torchOf, e
 		steps = 8
 	}
 	return c.alternate(benchArgs("cuda", "float32", hidden, completions, 64, steps),
-		[]string{filepath.Join(c.bin, "torch_gpu_step.py"), "--hidden", fmt.Sprint(hidden), "--prompts", fmt.Sprint(completions / 8),
-			"--group", "8", "--prompt-len", "64", "--response-len", "64", "--steps", fmt.Sprint(steps), "--json"})
+		[]string{filepath.Join(c.bin, "torch_gpu_step.py"), "--hidden", fmt.Sprint(hidden),
+			"--prompts", fmt.Sprint(completions / 8), "--group", "8", "--prompt-len", "64", "--response-len", "64", "--steps",
+			fmt.Sprint(steps), "--json"})
 }
 
 // precision measures speed and error of the faster matmuls.

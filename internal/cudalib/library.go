@@ -66,7 +66,8 @@ func Open(env func(string) string, names ...string) (*Library, error) {
 			tried = append(tried, err.Error())
 		}
 	}
-	return nil, fmt.Errorf("load %s: not found by the loader, in $%s, $CUDA_HOME/lib64, $CUDA_PATH/lib64, /usr/local/cuda/lib64 or /usr/local/nvidia/lib64 (%s)",
+	return nil, fmt.Errorf("load %s: not found by the loader, in $%s, $CUDA_HOME/lib64, $CUDA_PATH/lib64, "+
+		"/usr/local/cuda/lib64 or /usr/local/nvidia/lib64 (%s)",
 		strings.Join(names, " or "), Env, strings.Join(tried, "; "))
 }
 

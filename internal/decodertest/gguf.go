@@ -20,16 +20,17 @@ func GGUF(t testing.TB, metadata map[string]any) string {
 	t.Helper()
 	all := map[string]any{
 		"general.architecture": "llama", "llama.block_count": uint32(1), "llama.context_length": uint32(512),
-		"llama.embedding_length": uint32(16), "llama.feed_forward_length": uint32(32), "llama.attention.head_count": uint32(4),
-		"llama.attention.layer_norm_rms_epsilon": float32(1e-5), "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
-		"tokenizer.ggml.tokens": randommodel.TokenNames(), "tokenizer.ggml.token_type": slices.Concat(slices.Repeat([]int32{1}, 256), []int32{3, 3}),
-		"tokenizer.ggml.merges": []string{}, "tokenizer.ggml.eos_token_id": uint32(Vocab - 1),
+		"llama.embedding_length": uint32(16), "llama.feed_forward_length": uint32(32),
+		"llama.attention.head_count": uint32(4), "llama.attention.layer_norm_rms_epsilon": float32(1e-5),
+		"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": randommodel.TokenNames(),
+		"tokenizer.ggml.token_type": slices.Concat(slices.Repeat([]int32{1}, 256), []int32{3, 3}),
+		"tokenizer.ggml.merges":     []string{}, "tokenizer.ggml.eos_token_id": uint32(Vocab - 1),
 	}
 	maps.Copy(all, metadata)
 	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
 	var head, data bytes.Buffer
-	shapes := map[string][]uint64{"token_embd": {16, Vocab}, "output_norm": {16}, "blk.0.attn_norm": {16}, "blk.0.ffn_norm": {16},
-		"blk.0.ffn_gate": {16, 32}, "blk.0.ffn_up": {16, 32}, "blk.0.ffn_down": {32, 16}}
+	shapes := map[string][]uint64{"token_embd": {16, Vocab}, "output_norm": {16}, "blk.0.attn_norm": {16},
+		"blk.0.ffn_norm": {16}, "blk.0.ffn_gate": {16, 32}, "blk.0.ffn_up": {16, 32}, "blk.0.ffn_down": {32, 16}}
 	for _, p := range []string{"q", "k", "v", "output"} {
 		shapes["blk.0.attn_"+p] = []uint64{16, 16}
 	}

@@ -33,7 +33,8 @@ func Chats(t *testing.T, p model.Policy, f func(m Chat, logp []float64)) {
 			t.Fatal(err)
 		}
 		f(m, got.LogProbs)
-		out, err := s.Sample([][]int{m.IDs}, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: len(m.Greedy)}, model.Draws{})
+		out, err := s.Sample([][]int{m.IDs}, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: len(m.Greedy)},
+			model.Draws{})
 		if err != nil {
 			t.Fatal(err)
 		}

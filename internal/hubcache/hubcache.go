@@ -170,7 +170,8 @@ func onlyGGUF(entries []fs.DirEntry) (string, error) {
 		}
 	}
 	if len(files) > 1 {
-		return "", fmt.Errorf("it has several GGUF files: name one of %s, as in OWNER/NAME/%s", strings.Join(files, ", "), files[0])
+		return "", fmt.Errorf("it has several GGUF files: name one of %s, as in OWNER/NAME/%s",
+			strings.Join(files, ", "), files[0])
 	}
 	return strings.Join(files, ""), nil
 }

@@ -79,7 +79,9 @@ const (
 // Output runs a program with this standard input and returns what it prints. It is killed, with its
 // group, when it takes longer than limit or prints more than 64 MiB: both are errors. What it has left
 // in the background keeps running.
-func Output(ctx context.Context, limit time.Duration, stdin, path string, args ...string) (out, message string, err error) {
+func Output(ctx context.Context, limit time.Duration, stdin, path string, args ...string) (
+	out, message string, err error,
+) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("it did not end within %v and was killed", limit)) })

@@ -22,7 +22,8 @@ const End = Tokens - 1
 // Write writes a folder: config.json, a tokenizer of bytes, a chat template, and weights of a type of
 // safetensors (F32 or BF16), which fill makes one tensor at a time; k counts them.
 func Write(dir string, config map[string]any, dtype string, fill func(k int, name string, x []float32)) error {
-	for name, v := range map[string]any{"config.json": config, "tokenizer.json": tokenizer(), "tokenizer_config.json": template()} {
+	files := map[string]any{"config.json": config, "tokenizer.json": tokenizer(), "tokenizer_config.json": template()}
+	for name, v := range files {
 		data, err := json.Marshal(v)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), data, 0o644)
@@ -83,8 +84,8 @@ func tokenizer() map[string]any {
 		vocab[name] = id
 	}
 	special := func(id int, content string) map[string]any {
-		return map[string]any{"id": id, "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false,
-			"normalized": false}
+		return map[string]any{"id": id, "content": content, "special": true, "single_word": false, "lstrip": false,
+			"rstrip": false, "normalized": false}
 	}
 	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
 	return map[string]any{
@@ -95,5 +96,6 @@ func tokenizer() map[string]any {
 }
 
 func template() map[string]any {
-	return map[string]any{"eos_token": "<|end|>", "chat_template": "{% for m in messages %}<|start|>{{ m['role'] }}: {{ m['content'] }}{{ eos_token }}{% endfor %}<|start|>"}
+	const chat = "{% for m in messages %}<|start|>{{ m['role'] }}: {{ m['content'] }}{{ eos_token }}{% endfor %}<|start|>"
+	return map[string]any{"eos_token": "<|end|>", "chat_template": chat}
 }

@@ -207,6 +207,7 @@ func (c *TorchCase) Run(t *testing.T, on model.Device, shared bool, micro int, s
 			}
 		}
 	}
-	t.Logf("reached: %.2g of what rtol %g and atol %g allow in a step, %.2g of what rtol %g and atol %g allow in the weights after three",
+	t.Logf("reached: %.2g of what rtol %g and atol %g allow in a step, %.2g of what rtol %g and atol %g allow in the "+
+		"weights after three",
 		e.worst, e.Rtol, e.Atol, after.worst, after.Rtol, after.Atol)
 }

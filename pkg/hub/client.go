@@ -102,7 +102,8 @@ func (c *Client) do(ctx context.Context, method, address string, header map[stri
 	}
 	if c.Token != "" {
 		if own.Scheme != "https" && !loopback(own.Hostname()) {
-			return nil, nil, permanent{errors.New("HF_TOKEN would be sent unencrypted (use an https address, or unset HF_TOKEN)")}
+			return nil, nil, permanent{errors.New("HF_TOKEN would be sent unencrypted " +
+				"(use an https address, or unset HF_TOKEN)")}
 		}
 		q.Header.Set("Authorization", "Bearer "+c.Token)
 	}
@@ -117,7 +118,8 @@ func (c *Client) do(ctx context.Context, method, address string, header map[stri
 		case len(via) > 10:
 			return permanent{errors.New("more than 10 redirects")}
 		case next.URL.Scheme != "https" && next.URL.Scheme != "http":
-			return permanent{fmt.Errorf("the server redirects to an address of the kind %s, not https", textutil.Quote(next.URL.Scheme))}
+			return permanent{fmt.Errorf("the server redirects to an address of the kind %s, not https",
+				textutil.Quote(next.URL.Scheme))}
 		case next.URL.Scheme != "https" && own.Scheme == "https":
 			return permanent{errors.New("the server redirects to an address without encryption")}
 		case same:

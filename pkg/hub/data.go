@@ -32,7 +32,8 @@ type DataSet struct {
 }
 
 var dataSets = []DataSet{
-	{"gsm8k", "GSM8K: 7473 training and 1319 test problems (Cobbe et al., 2021)", "https://github.com/openai/grade-school-math (MIT)",
+	{"gsm8k", "GSM8K: 7473 training and 1319 test problems (Cobbe et al., 2021)",
+		"https://github.com/openai/grade-school-math (MIT)",
 		[]DataFile{
 			{"train.jsonl", "openai/grade-school-math/master/grade_school_math/data/train.jsonl", 4166206,
 				"17f347dc51477c50d4efb83959dbb7c56297aba886e5544ee2aaed3024813465"},

@@ -123,8 +123,10 @@ func (c *Client) explain(err error, n hubcache.Name, revision string) error {
 		return fmt.Errorf("%w: access is restricted: accept the terms at %s, and set %s", err, page, token)
 	case s.code == http.StatusForbidden:
 		return fmt.Errorf("%w: the owner of HF_TOKEN has no access: accept the terms at %s", err, page)
-	case s.code == http.StatusNotFound && (s.hint == "RevisionNotFound" || s.hint == "" && revision != hubcache.DefaultRevision):
-		return fmt.Errorf("%w: it has no revision %s, or the model does not exist (see %s)", err, textutil.Quote(revision), page)
+	case s.code == http.StatusNotFound &&
+		(s.hint == "RevisionNotFound" || s.hint == "" && revision != hubcache.DefaultRevision):
+		return fmt.Errorf("%w: it has no revision %s, or the model does not exist (see %s)",
+			err, textutil.Quote(revision), page)
 	case s.code == http.StatusNotFound:
 		return fmt.Errorf("%w: there is no such model or file (see %s)", err, page)
 	}

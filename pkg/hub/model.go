@@ -101,7 +101,8 @@ func (c *Client) pullModel(ctx context.Context, q ModelRequest) (*Model, error) 
 			return nil, err
 		}
 	}
-	return &Model{Name: q.Name.String(), Commit: p.commit, Path: filepath.Join(p.snapshot, q.Name.File), Files: p.files}, nil
+	return &Model{Name: q.Name.String(), Commit: p.commit, Path: filepath.Join(p.snapshot, q.Name.File),
+		Files: p.files}, nil
 }
 
 // pull is a download of one model.
@@ -255,7 +256,8 @@ func link(etag, blob, name string) error {
 // head asks for the hash and the size of a file: the Hub sends them before it redirects to the
 // server that has a large file.
 func (p *pull) head(ctx context.Context, name string) (f file, err error) {
-	f = file{name: name, size: -1, url: fmt.Sprintf("%s/%s/resolve/%s/%s", p.Endpoint, p.request.Name.ID(), p.commit, url.PathEscape(name))}
+	f = file{name: name, size: -1,
+		url: fmt.Sprintf("%s/%s/resolve/%s/%s", p.Endpoint, p.request.Name.ID(), p.commit, url.PathEscape(name))}
 	err = p.retry(ctx, name, func() (bool, error) {
 		r, cancel, err := p.do(ctx, http.MethodHead, f.url, nil, true)
 		if err != nil {
@@ -266,7 +268,8 @@ func (p *pull) head(ctx context.Context, name string) (f file, err error) {
 		etag := cmp.Or(r.Header.Get("X-Linked-Etag"), r.Header.Get("ETag"))
 		f.sum = strings.Trim(strings.TrimPrefix(etag, "W/"), `"`)
 		if !hubcache.ETagForm.MatchString(f.sum) {
-			return false, permanent{fmt.Errorf("the server gives no hash of it (ETag %s), so it can't be checked", textutil.Show(etag))}
+			return false, permanent{fmt.Errorf("the server gives no hash of it (ETag %s), so it can't be checked",
+				textutil.Show(etag))}
 		}
 		size := r.Header.Get("X-Linked-Size")
 		if size == "" && r.StatusCode/100 == 2 {

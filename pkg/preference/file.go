@@ -68,7 +68,8 @@ func Read(r io.Reader, name string, skipBad bool) (pairs []Pair, report Report, 
 		case err != nil:
 			return nil, report, fmt.Errorf("read pairs: %s: %w", name, err)
 		case len(pairs) == maxPairs:
-			return nil, report, fmt.Errorf("read pairs: %s: line %d: more than %d pairs (split the file)", name, lines.Line, maxPairs)
+			return nil, report, fmt.Errorf("read pairs: %s: line %d: more than %d pairs (split the file)", name, lines.Line,
+				maxPairs)
 		}
 		report.Lines++
 		var p Pair
@@ -83,7 +84,8 @@ func Read(r io.Reader, name string, skipBad bool) (pairs []Pair, report Report, 
 		}
 		bad = fmt.Errorf("line %d: %w", lines.Line, bad)
 		if !skipBad {
-			return nil, report, fmt.Errorf("read pairs: %s: %w (fix the line, or count and skip such lines with --skip-bad)", name, bad)
+			return nil, report, fmt.Errorf("read pairs: %s: %w (fix the line, or count and skip such lines with --skip-bad)",
+				name, bad)
 		}
 		report.Skipped++
 		report.FirstBad = cmp.Or(report.FirstBad, bad.Error())
@@ -154,7 +156,8 @@ func parse(line []byte) (p Pair, err error) {
 // missing is the error for a required field that is not there. A field of a similar name that is
 // none of a pair's may be the one.
 func missing(name string, object map[string]any) error {
-	others := slices.DeleteFunc(slices.Sorted(maps.Keys(object)), func(k string) bool { return slices.Contains(fields, k) })
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(object)),
+		func(k string) bool { return slices.Contains(fields, k) })
 	hint := ""
 	if near := suggest.Nearest(name, others); near != "" {
 		hint = fmt.Sprintf(" (is it %s? rename the field)", textutil.Quote(near))

@@ -121,7 +121,8 @@ func (b *budget) call(f *builtin.Function) func(args ...any) (any, error) {
 			steps += product(cost, distinct(at(args, 0))) / 8
 		case "toJSON":
 			text = 6 * bytes // if each is escaped
-		case "concat", "flatten", "string", "upper", "lower", "toBase64", "fromBase64", "fromJSON", "reverse", "sort", "fromPairs":
+		case "concat", "flatten", "string", "upper", "lower", "toBase64", "fromBase64", "fromJSON", "reverse", "sort",
+			"fromPairs":
 			text = 2 * bytes
 		case "split", "splitAfter":
 			text = bytes + 16*(1+count(args, 0, 1))

@@ -35,8 +35,8 @@ const calibrationBins = 5
 // no pair or a score is not finite.
 func Calibrate(chosen, rejected []float64) (Calibration, error) {
 	if len(chosen) == 0 || len(chosen) != len(rejected) {
-		return Calibration{}, fmt.Errorf("calibration: %d scores of chosen and %d of rejected completions; each pair needs both, "+
-			"and there must be a pair", len(chosen), len(rejected))
+		return Calibration{}, fmt.Errorf("calibration: %d scores of chosen and %d of rejected completions; each pair "+
+			"needs both, and there must be a pair", len(chosen), len(rejected))
 	}
 	out := Calibration{Bins: make([]CalibrationBin, calibrationBins)}
 	predicted, observed := make([]float64, calibrationBins), make([]float64, calibrationBins)
@@ -44,7 +44,8 @@ func Calibrate(chosen, rejected []float64) (Calibration, error) {
 	for i, c := range chosen {
 		d := c - rejected[i]
 		if math.IsNaN(d) || math.IsInf(d, 0) {
-			return Calibration{}, fmt.Errorf("calibration: the scores of pair %d are %v and %v; they must be finite", i, c, rejected[i])
+			return Calibration{}, fmt.Errorf("calibration: the scores of pair %d are %v and %v; they must be finite", i, c,
+				rejected[i])
 		}
 		wrong := sigmoid(-d) // the probability of the rejected completion
 		out.Brier += wrong * wrong / n

@@ -39,7 +39,8 @@ const (
 func openBLAS(env func(string) string, driverVersion int) (*blas, error) {
 	lib, err := cudalib.Open(env, cudalib.Sonames("libcublas", driverVersion)...)
 	if err != nil {
-		return nil, fmt.Errorf("%w; it is NVIDIA's library of matmuls: install the CUDA toolkit or the package nvidia-cublas, and point $%s at its folder", err, cudalib.Env)
+		return nil, fmt.Errorf("%w; it is NVIDIA's library of matmuls: install the CUDA toolkit or the package "+
+			"nvidia-cublas, and point $%s at its folder", err, cudalib.Env)
 	}
 	b := &blas{}
 	return b, lib.Bind(&b.blasFunctions)

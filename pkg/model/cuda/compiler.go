@@ -32,7 +32,8 @@ type compilerFunctions struct {
 func openCompiler(env func(string) string, driverVersion int) (*compiler, error) {
 	lib, err := cudalib.Open(env, cudalib.Sonames("libnvrtc", driverVersion)...)
 	if err != nil {
-		return nil, fmt.Errorf("%w; it is NVIDIA's run-time compiler: install the CUDA toolkit or the package nvidia-cuda-nvrtc, and point $%s at its folder", err, cudalib.Env)
+		return nil, fmt.Errorf("%w; it is NVIDIA's run-time compiler: install the CUDA toolkit or the package "+
+			"nvidia-cuda-nvrtc, and point $%s at its folder", err, cudalib.Env)
 	}
 	c := &compiler{lib: lib}
 	if err := lib.Bind(&c.compilerFunctions); err != nil {
@@ -85,7 +86,8 @@ func targetFor(arch int, known []int) (name string, cubin bool, err error) {
 		}
 	}
 	if best == 0 {
-		return "", false, fmt.Errorf("the card's compute capability is %d.%d, the oldest that the compiler supports is %d.%d: install an older CUDA (12) or give --device cpu",
+		return "", false, fmt.Errorf("the card's compute capability is %d.%d, the oldest that the compiler supports is "+
+			"%d.%d: install an older CUDA (12) or give --device cpu",
 			arch/10, arch%10, known[0]/10, known[0]%10)
 	}
 	return fmt.Sprintf("compute_%d", best), false, nil

@@ -65,7 +65,8 @@ func Open(o Options) (*Device, error) {
 	}
 	version := d.drv.version()
 	if version < oldestDriver {
-		return nil, fmt.Errorf("open the GPU: the driver is of CUDA %d.%d, at least 12.0 is needed: update NVIDIA's driver (525 or newer) or give --device cpu",
+		return nil, fmt.Errorf("open the GPU: the driver is of CUDA %d.%d, at least 12.0 is needed: update NVIDIA's "+
+			"driver (525 or newer) or give --device cpu",
 			version/1000, version%1000/10)
 	}
 	if d.rtc, err = openCompiler(o.Getenv, version); err != nil {

@@ -68,7 +68,8 @@ func (d *Device) multiply(operands uintptr, transA, transB bool, m, n, k int, al
 			compute = computeFloat32
 		}
 		r = call(x.cublasGemmEx, x.handle, op(transB), op(transA), uintptr(n), uintptr(m), uintptr(k), factor,
-			uintptr(b), operands, uintptr(ldb), uintptr(a), operands, uintptr(lda), beta, uintptr(c), realFloat32, uintptr(ldc), compute, ^uintptr(0))
+			uintptr(b), operands, uintptr(ldb), uintptr(a), operands, uintptr(lda), beta, uintptr(c), realFloat32,
+			uintptr(ldc), compute, ^uintptr(0))
 	}
 	if r == success {
 		return nil

@@ -121,7 +121,8 @@ func (d *Device) module(name string, code []byte) (uintptr, error) {
 		return *m, nil
 	case errorNoBinary, errorInvalidPTX, errorPTXVersion, errorInvalidImage, errorInvalidSource:
 		v := d.drv.version()
-		return 0, fmt.Errorf("load %s on %s: %s: the driver supports CUDA %d.%d, the kernels were compiled by NVRTC %s: update NVIDIA's driver, or point $%s at the libraries of an older CUDA",
+		return 0, fmt.Errorf("load %s on %s: %s: the driver supports CUDA %d.%d, the kernels were compiled by NVRTC %s: "+
+			"update NVIDIA's driver, or point $%s at the libraries of an older CUDA",
 			name, d.name, d.drv.reason(r), v/1000, v%1000/10, d.rtc.version(), cudalib.Env)
 	}
 	return 0, d.drv.check(r, "load %s on %s", name, d.name)

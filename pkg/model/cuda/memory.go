@@ -108,7 +108,9 @@ func (p *pool) request(room int, what string) (uintptr, error) {
 			continue
 		}
 		free, total := p.d.MemoryInfo()
-		return 0, fmt.Errorf("allocate %s for %s on %s: %s are free of %s, %s of them already this program's: lower rollout.rollout_batch_size or train.micro_batch_tokens, set train.gradient_checkpointing or train.lora.rank (Llama and Qwen networks), raise train.gradient_accumulation_steps or sample fewer tokens",
+		return 0, fmt.Errorf("allocate %s for %s on %s: %s are free of %s, %s of them already this program's: lower "+
+			"rollout.rollout_batch_size or train.micro_batch_tokens, set train.gradient_checkpointing or train.lora.rank "+
+			"(Llama and Qwen networks), raise train.gradient_accumulation_steps or sample fewer tokens",
 			size(room), what, p.d.name, size(free), size(total), size(p.stats.InUse))
 	}
 }

@@ -26,7 +26,8 @@ const headWeight, headBias = "value_head.weight", "value_head.bias"
 // newCritic returns a critic with a copy of the policy's parameters, which must be on the host.
 func newCritic(policy *Network, on Backend, o model.AdamWOptions, checkpointing bool) *critic {
 	form := append([]model.Tensor{}, policy.Params.Tensors()...)
-	form = append(form, model.Tensor{Name: headWeight, Shape: []int{1, policy.Config.Hidden}}, model.Tensor{Name: headBias, Shape: []int{1}})
+	form = append(form, model.Tensor{Name: headWeight, Shape: []int{1, policy.Config.Hidden}},
+		model.Tensor{Name: headBias, Shape: []int{1}})
 	params := model.NewParams(form)
 	copy(params.Flat, policy.Params.Flat)
 	return trainCritic(policy.with(params), params, on, o, checkpointing)

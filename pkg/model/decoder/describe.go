@@ -62,7 +62,8 @@ func Describe(path string) (*Description, error) {
 		return nil, err
 	}
 	defer c.Close()
-	d := &Description{Size: Size{Config: *c.Config}, Tokenizer: NewTokenizer(c), chat: c.ChatTemplate, begin: c.Begin, end: c.End}
+	d := &Description{Size: Size{Config: *c.Config}, Tokenizer: NewTokenizer(c), chat: c.ChatTemplate, begin: c.Begin,
+		end: c.End}
 	d.compiled = sync.OnceValues(d.compile)
 	if answer := c.Special.Answer; d.end == "" && answer != nil {
 		d.end = answer.Text

@@ -134,7 +134,8 @@ func (o *valueOp) Forward(in []G.Value) (G.Value, error) {
 
 func (o *valueOp) AllocateGrads() ([]*tensor.Dense, error) {
 	h := len(o.head.W)
-	return []*tensor.Dense{o.Stream(o.dx), o.GradientOf(o.grads.Norm, h), fused.Dense(o.d.W, h), fused.Dense(o.d.Bias, 1)}, nil
+	return []*tensor.Dense{o.Stream(o.dx), o.GradientOf(o.grads.Norm, h), fused.Dense(o.d.W, h),
+		fused.Dense(o.d.Bias, 1)}, nil
 }
 
 func (o *valueOp) Backward(vals []G.Value) error {

@@ -52,7 +52,8 @@ func OpenLoRA(path string, bf16 bool, on model.Device, l hf.LoRA, seed uint64, w
 
 // LoadLoRA is a network of frozen weights, for a device, with new adapters, which are drawn from
 // seed. read returns a tensor by its Hugging Face name.
-func LoadLoRA(c *hf.Config, bf16 bool, on model.Device, l hf.LoRA, seed uint64, read func(name string) ([]float32, error)) (*Network, error) {
+func LoadLoRA(c *hf.Config, bf16 bool, on model.Device, l hf.LoRA, seed uint64,
+	read func(name string) ([]float32, error)) (*Network, error) {
 	_, isCPU := on.(*kernel.Pool)
 	n, err := freeze(c, bf16, isCPU, read)
 	if err == nil {

@@ -81,7 +81,9 @@ type decoding struct {
 }
 
 // Sample implements [model.Sampler].
-func (s *sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
+func (s *sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) (
+	[]model.Completion, error,
+) {
 	out, err := s.SampleEach(prompts, group, []model.Sampling{opt}, draws)
 	if out == nil {
 		return nil, err
@@ -90,7 +92,8 @@ func (s *sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws m
 }
 
 // SampleEach reads the prompts once: see [model.SampleEach].
-func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling, draws model.Draws) ([][]model.Completion, error) {
+func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling,
+	draws model.Draws) ([][]model.Completion, error) {
 	c, longest := s.net.Config, 0
 	for _, ids := range prompts {
 		longest = max(longest, len(ids))
@@ -134,7 +137,8 @@ func (n *Network) CheckPrompts(prompts [][]int, group int, opt model.Sampling) e
 	}
 	for _, ids := range prompts {
 		if most := n.Config.Context; len(ids)+opt.MaxTokens > most {
-			return fmt.Errorf("sample: a prompt of %d tokens and %d new ones exceed the model's context of %d", len(ids), opt.MaxTokens, most)
+			return fmt.Errorf("sample: a prompt of %d tokens and %d new ones exceed the model's context of %d", len(ids),
+				opt.MaxTokens, most)
 		}
 	}
 	return nil
@@ -294,7 +298,8 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 
 // AppendToken chooses the next token of a completion from its logits, with the uniform number u, and
 // adds it. probs is memory for as many probabilities.
-func AppendToken(o *model.Completion, w *model.Chooser, logits, probs []float32, opt model.Sampling, u float64) (id int) {
+func AppendToken(o *model.Completion, w *model.Chooser, logits, probs []float32, opt model.Sampling,
+	u float64) (id int) {
 	inv := opt.InverseTemperature()
 	peak, logSum, entropy := kernel.Softmax(len(logits), logits, inv, probs)
 	id = w.Choose(probs, opt, len(o.Tokens), u)

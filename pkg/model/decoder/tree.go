@@ -76,7 +76,8 @@ func pack(batch *model.Batch, vocab int) (*packed, error) {
 	segments, leaf := PromptTree(batch.Prompts)
 	p := &packed{b: len(batch.Rows)}
 	for _, r := range batch.Rows {
-		segments = append(segments, Segment{Parent: leaf[r.Prompt], Tokens: narrow(r.Tokens[:len(r.Tokens)-1]), Sampled: true})
+		segments = append(segments, Segment{Parent: leaf[r.Prompt], Tokens: narrow(r.Tokens[:len(r.Tokens)-1]),
+			Sampled: true})
 		p.t = max(p.t, len(r.Tokens))
 	}
 	var err error

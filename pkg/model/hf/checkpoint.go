@@ -144,7 +144,8 @@ func openFolder(dir string) (*Checkpoint, error) {
 // fits compares the tokenizer with the embedding.
 func (c *Checkpoint) fits() error {
 	if n := c.Tokenizer.Size(); n > c.Config.Vocab {
-		return fmt.Errorf("the tokenizer has %d tokens, the embedding %d rows: they do not belong together", n, c.Config.Vocab)
+		return fmt.Errorf("the tokenizer has %d tokens, the embedding %d rows: they do not belong together", n,
+			c.Config.Vocab)
 	}
 	return nil
 }

@@ -76,7 +76,8 @@ var supportedArchs = []string{"llama", "mistral", "qwen2", "qwen3"}
 
 func archOf(name string) (string, error) {
 	if !slices.Contains(supportedArchs, name) {
-		return "", fmt.Errorf("architecture %.40q is not supported; supported are Llama (with SmolLM2, TinyLlama and Mistral), Qwen2 and Qwen3", name)
+		return "", fmt.Errorf("architecture %.40q is not supported; supported are Llama (with SmolLM2, TinyLlama and "+
+			"Mistral), Qwen2 and Qwen3", name)
 	}
 	if name == "mistral" {
 		return "llama", nil
@@ -259,7 +260,8 @@ func (c *Config) check() error {
 	}{
 		{"vocab_size", c.Vocab, 1 << 21}, {"hidden_size", c.Hidden, 1 << 16}, {"intermediate_size", c.FFN, 1 << 18},
 		{"num_hidden_layers", c.Layers, 1 << 10}, {"num_attention_heads", c.Heads, 1 << 10},
-		{"num_key_value_heads", c.KVHeads, 1 << 10}, {"head_dim", c.HeadDim, 1 << 12}, {"max_position_embeddings", c.Context, 1 << 28},
+		{"num_key_value_heads", c.KVHeads, 1 << 10}, {"head_dim", c.HeadDim, 1 << 12},
+		{"max_position_embeddings", c.Context, 1 << 28},
 	} {
 		if s.value < 1 || s.value > s.most {
 			return fail("%s is %d, want 1 to %d", s.key, s.value, s.most)

@@ -313,7 +313,8 @@ func (c *Config) file() (map[string]any, error) {
 	}
 	if r := c.Rope; r != nil {
 		m["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": r.Factor,
-			"low_freq_factor": r.LowFactor, "high_freq_factor": r.HighFactor, "original_max_position_embeddings": int(r.Original)}
+			"low_freq_factor": r.LowFactor, "high_freq_factor": r.HighFactor,
+			"original_max_position_embeddings": int(r.Original)}
 	}
 	return m, nil
 }

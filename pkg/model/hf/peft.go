@@ -81,7 +81,8 @@ func parseAdapter(data []byte) (*Adapter, error) {
 	switch init := strings.Trim(string(f.Init), `"`); init {
 	case "", "null", "true", "false", "gaussian", "orthogonal", "eva":
 	default:
-		return nil, fmt.Errorf("init_lora_weights %s changes the weights of the base model, which is not supported", textutil.Quote(init))
+		return nil, fmt.Errorf("init_lora_weights %s changes the weights of the base model, which is not supported",
+			textutil.Quote(init))
 	}
 	switch {
 	case f.Type != "LORA":
@@ -154,8 +155,9 @@ func (a *Adapter) BasePath() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("open adapter %s: its base model %s is not a path on this machine, nor a model in the Hugging Face cache: "+
-		"name the folder or the GGUF file of that model with --set model.adapter_base=PATH", a.Dir, textutil.Quote(a.Base))
+	return "", fmt.Errorf("open adapter %s: its base model %s is not a path on this machine, nor a model in the "+
+		"Hugging Face cache: name the folder or the GGUF file of that model with --set model.adapter_base=PATH", a.Dir,
+		textutil.Quote(a.Base))
 }
 
 // Read reads the weights of the adapters, in the order of [Config.AdapterTensors]; c is

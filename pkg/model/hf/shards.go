@@ -49,7 +49,8 @@ func (s *shards) check(c *Config) error {
 		}
 		for _, t := range header.Tensors {
 			if other, listed := s.fileOf[t.Name]; listed && other != file {
-				return fmt.Errorf("files overlap: tensor %.80q is in %s, and %s says that it is in %s", t.Name, file, IndexFile, other)
+				return fmt.Errorf("files overlap: tensor %.80q is in %s, and %s says that it is in %s", t.Name, file, IndexFile,
+					other)
 			}
 			found[t.Name] = t.Shape
 		}
@@ -79,7 +80,8 @@ func (c *Config) checkShapes(found map[string][]int) error {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		layer := strings.HasPrefix(name, "model.layers.") || strings.HasPrefix(name, "blk.")
 		if _, ok := shapes[name]; !ok && layer && !strings.HasSuffix(name, ".rotary_emb.inv_freq") {
-			return fmt.Errorf("tensor %.80q has no place in the configuration's network (%s, num_hidden_layers %d)", name, c.Arch, c.Layers)
+			return fmt.Errorf("tensor %.80q has no place in the configuration's network (%s, num_hidden_layers %d)", name,
+				c.Arch, c.Layers)
 		}
 	}
 	return nil
@@ -104,7 +106,8 @@ func newShards(dir string) (*shards, error) {
 	}
 	for tensor, file := range index.WeightMap {
 		if file == "" || file != filepath.Base(file) || strings.ContainsAny(file, `/\`) {
-			return nil, fmt.Errorf("read %s: tensor %.80q is in %.80q, which is not a file of the folder", IndexFile, tensor, file)
+			return nil, fmt.Errorf("read %s: tensor %.80q is in %.80q, which is not a file of the folder", IndexFile, tensor,
+				file)
 		}
 	}
 	return &shards{dir: dir, fileOf: index.WeightMap}, nil

@@ -179,7 +179,8 @@ func encodeHeader(tensors []Tensor, metadata map[string]string, limit int) (head
 		h = append(h, ' ')
 	}
 	if len(h) > limit {
-		return nil, 0, fmt.Errorf("the header has %d bytes, the limit is %d (write fewer tensors or less metadata)", len(h), limit)
+		return nil, 0, fmt.Errorf("the header has %d bytes, the limit is %d (write fewer tensors or less metadata)", len(h),
+			limit)
 	}
 	return h, size, nil
 }
@@ -231,7 +232,8 @@ func digestAt(header []byte) int {
 func verify(r io.ReaderAt, size int64, header []byte, digest string) error {
 	at := digestAt(header)
 	if at < 0 {
-		return fmt.Errorf("checksum: the metadata key %q is at another position than when written: the file was damaged or changed", ChecksumKey)
+		return fmt.Errorf("checksum: the metadata key %q is at another position than when written: the file was damaged "+
+			"or changed", ChecksumKey)
 	}
 	h := sha256.New()
 	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))

@@ -32,7 +32,8 @@ func (s Spec) setBytes(headRows int) float64 {
 
 // WorkBytes implements [model.Size]. Learner, scorers, critic and samplers each have their own memory.
 func (s Spec) WorkBytes(u model.Use, threads int) float64 {
-	bytes := float64(u.Scorers)*s.graphBytes(u.Score, threads, s.Vocab, false) + float64(u.Samplers)*s.samplerBytes(threads)
+	bytes := float64(u.Scorers)*s.graphBytes(u.Score, threads, s.Vocab,
+		false) + float64(u.Samplers)*s.samplerBytes(threads)
 	if u.Learner {
 		bytes += s.ParamBytes() + s.graphBytes(u.Learn, threads, s.Vocab, true)
 	}

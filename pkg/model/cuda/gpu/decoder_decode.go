@@ -73,7 +73,8 @@ func (d *decoding) feed() {
 	c, g, rows, half := d.Config, d.g, len(d.out), d.Config.HeadDim/2
 	g.gather(rows, c.Hidden, d.next, d.at(d.Embed), d.x)
 	for _, r := range [][2]cuda.Pointer{{d.cosTable, d.cos}, {d.sinTable, d.sin}} {
-		g.launchDecoder(g.card.GatherShifted(rows, half), cuda.I(rows), cuda.I(half), cuda.P(d.base), cuda.P(d.step), cuda.P(r[0]), cuda.P(r[1]))
+		g.launchDecoder(g.card.GatherShifted(rows, half), cuda.I(rows), cuda.I(half), cuda.P(d.base), cuda.P(d.step),
+			cuda.P(r[0]), cuda.P(r[1]))
 	}
 	for i := range d.Layers {
 		decoder.Block(d, d.Network, i, d.saved, d.x)
@@ -89,8 +90,9 @@ func (d *decoding) Keep(*decoder.Layer, *decoder.Saved[cuda.Pointer]) {}
 // Attend is attention over the prompt and over the tokens that were fed.
 func (d *decoding) Attend(i int, s *decoder.Saved[cuda.Pointer]) {
 	own := d.own.Add(i * d.n * d.opt.MaxTokens * 2 * d.keys())
-	d.g.launchOf(d.attention, d.plan.Decode(d.n), cuda.I(d.group), cuda.I(d.opt.MaxTokens), cuda.P(d.step), cuda.P(d.ranges),
-		cuda.F(d.scale()), cuda.P(d.contexts.layer(d.network, i)), cuda.P(own), cuda.P(s.QKV), cuda.P(d.ended), cuda.P(s.Attn))
+	d.g.launchOf(d.attention, d.plan.Decode(d.n), cuda.I(d.group), cuda.I(d.opt.MaxTokens), cuda.P(d.step),
+		cuda.P(d.ranges), cuda.F(d.scale()), cuda.P(d.contexts.layer(d.network, i)), cuda.P(own), cuda.P(s.QKV),
+		cuda.P(d.ended), cuda.P(s.Attn))
 }
 
 // onDevice chooses the tokens on the device. From the third token on, a step is a recorded graph: its
@@ -142,9 +144,11 @@ func (d *decoding) onDevice(draws model.Draws) error {
 // choose chooses a token of every row from the logits.
 func (d *decoding) choose() {
 	c, rows := d.Config, len(d.out)
-	d.g.launchDecoder(d.g.card.Choose(rows, c.Vocab), cuda.I(rows), cuda.I(c.Vocab), cuda.P(d.logits), cuda.F(d.opt.InverseTemperature()), cuda.I(d.opt.MinTokens),
-		cuda.I(d.opt.MaxTokens), flag(d.opt.Greedy), cuda.P(d.ends), cuda.I(len(d.end)), cuda.P(d.uniform), cuda.P(d.step),
-		cuda.P(d.tokens), cuda.P(d.logps), cuda.P(d.entropies), cuda.P(d.lengths), cuda.P(d.ended), cuda.P(d.next), cuda.P(d.alive))
+	d.g.launchDecoder(d.g.card.Choose(rows, c.Vocab), cuda.I(rows), cuda.I(c.Vocab), cuda.P(d.logits),
+		cuda.F(d.opt.InverseTemperature()), cuda.I(d.opt.MinTokens), cuda.I(d.opt.MaxTokens), flag(d.opt.Greedy),
+		cuda.P(d.ends), cuda.I(len(d.end)), cuda.P(d.uniform), cuda.P(d.step), cuda.P(d.tokens), cuda.P(d.logps),
+		cuda.P(d.entropies), cuda.P(d.lengths), cuda.P(d.ended), cuda.P(d.next),
+		cuda.P(d.alive))
 }
 
 // onHost downloads the logits and chooses the tokens with top-k and top-p on the host.

@@ -150,7 +150,8 @@ func (o *valueOp) AllocateGrads() ([]*tensor.Dense, error) {
 	if bias == 0 { // no parameter: the gradient is not read
 		err = o.g.do(func() { bias = o.mem.zeros(1) })
 	}
-	return []*tensor.Dense{o.Stream(o.dx), o.GradientOf(o.grads.Network.Norm, h), o.GradientOf(o.d.W, h), o.tensor(bias, 1)}, err
+	return []*tensor.Dense{o.Stream(o.dx), o.GradientOf(o.grads.Network.Norm, h), o.GradientOf(o.d.W, h),
+		o.tensor(bias, 1)}, err
 }
 
 func (o *valueOp) Backward(vals []G.Value) error {
@@ -161,7 +162,8 @@ func (o *valueOp) Backward(vals []G.Value) error {
 		}
 		o.g.colSum(n, h, o.states, dv, true, o.grads.at(o.d.W))
 		dstates, dfinal := o.mem.floats(n*h), o.mem.zeros(o.n*h)
-		o.g.launch(o.g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(h), cuda.P(dv), cuda.P(at(vals[2])), cuda.P(dstates))
+		o.g.launch(o.g.card.Rows(kernels.ValueBackward, n), cuda.I(n), cuda.I(h), cuda.P(dv), cuda.P(at(vals[2])),
+			cuda.P(dstates))
 		o.sumRows(o.part.back, h, dstates, dfinal)
 		o.normHead(at(vals[0]), dfinal)
 		o.mem.Back(o.mark)

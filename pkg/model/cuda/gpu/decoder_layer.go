@@ -45,7 +45,8 @@ func (n *network) newPass(t *decoder.Tree, backward bool) *pass {
 		lengths[s] = len(segment.Tokens)
 	}
 	p.tiles = kernels.TilesOf(t.Start, lengths, t.Context, n.plan.Tile, taskTiles)
-	p.tile, p.low, p.seenAt, p.seen = upload(n.mem, p.tiles.Tile), upload(n.mem, p.tiles.Low), upload(n.mem, p.tiles.SeenAt), upload(n.mem, p.tiles.Seen)
+	p.tile, p.low = upload(n.mem, p.tiles.Tile), upload(n.mem, p.tiles.Low)
+	p.seenAt, p.seen = upload(n.mem, p.tiles.SeenAt), upload(n.mem, p.tiles.Seen)
 	if backward {
 		p.task, p.taskAt, p.seenBy = upload(n.mem, p.tiles.Task), upload(n.mem, p.tiles.TaskAt), upload(n.mem, p.tiles.SeenBy)
 		p.sum = n.mem.floats(n.plan.Parts(p.tiles.Tasks()))
@@ -123,8 +124,8 @@ func (n *network) normBackward(rows, per, width int, x cuda.Pointer, w []float32
 		room = n.mem.floats(parts.Tiles * width)
 	}
 	n.g.launchDecoder(parts, cuda.I(rows*per), cuda.I(per), cuda.I(width), cuda.P(x), cuda.I(ldx), cuda.P(n.at(w)),
-		cuda.F(float32(n.Config.NormEps)), cuda.P(dy), cuda.I(lddy), cuda.P(dx), cuda.I(lddx), flag(accumulate), cuda.I(parts.Tile),
-		cuda.P(room))
+		cuda.F(float32(n.Config.NormEps)), cuda.P(dy), cuda.I(lddy), cuda.P(dx), cuda.I(lddx), flag(accumulate),
+		cuda.I(parts.Tile), cuda.P(room))
 	if dw != nil {
 		n.g.launch(sum, cuda.I(sum.Tiles), cuda.I(width), cuda.P(room), cuda.P(grads.at(dw)), cuda.I(1))
 	}
@@ -156,15 +157,15 @@ func (r *rows) FinishQKV(l *decoder.Layer, s *decoder.Saved[cuda.Pointer]) {
 }
 
 func (p *pass) Attend(_ int, s *decoder.Saved[cuda.Pointer]) {
-	p.g.launchOf(p.attention, p.plan.Forward(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt), cuda.P(p.seen),
-		cuda.F(p.scale()), cuda.P(s.QKV), cuda.P(s.Attn), cuda.P(s.Stats))
+	p.g.launchOf(p.attention, p.plan.Forward(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt),
+		cuda.P(p.seen), cuda.F(p.scale()), cuda.P(s.QKV), cuda.P(s.Attn), cuda.P(s.Stats))
 }
 
 // rotate rotates queries and keys, which follow them, or with sign -1 their gradients.
 func (n *network) rotate(rows int, qkv, cos, sin cuda.Pointer, sign float32) {
 	c := n.Config
-	n.g.launchDecoder(n.g.card.RoPE(rows, c.Heads+c.KVHeads, c.HeadDim), cuda.I(rows), cuda.I(c.Heads+c.KVHeads), cuda.I(c.HeadDim),
-		cuda.P(qkv), cuda.I(n.row()), cuda.P(cos), cuda.P(sin), cuda.F(sign))
+	n.g.launchDecoder(n.g.card.RoPE(rows, c.Heads+c.KVHeads, c.HeadDim), cuda.I(rows), cuda.I(c.Heads+c.KVHeads),
+		cuda.I(c.HeadDim), cuda.P(qkv), cuda.I(n.row()), cuda.P(cos), cuda.P(sin), cuda.F(sign))
 }
 
 func (p *pass) NormBackward(x cuda.Pointer, w []float32, dy, dx cuda.Pointer, dw []float32) {
@@ -178,7 +179,8 @@ func (p *pass) ProjectBackward(m, g *decoder.Projection, x, dy, dx cuda.Pointer)
 
 func (p *pass) GateBackward(gateUp, dy cuda.Pointer) {
 	ffn := p.Config.FFN
-	p.g.launchDecoder(p.g.card.Columns(kernels.SwiGLUBackward, p.n, ffn), cuda.I(p.n), cuda.I(ffn), cuda.P(gateUp), cuda.P(dy))
+	p.g.launchDecoder(p.g.card.Columns(kernels.SwiGLUBackward, p.n, ffn), cuda.I(p.n), cuda.I(ffn), cuda.P(gateUp),
+		cuda.P(dy))
 }
 
 func (p *pass) FinishQKVBackward(l, g *decoder.Layer, s *decoder.Saved[cuda.Pointer], dqkv cuda.Pointer) {
@@ -198,9 +200,9 @@ func (p *pass) AttendBackward(s *decoder.Saved[cuda.Pointer], do, dqkv cuda.Poin
 	g, scale := p.g, cuda.F(p.scale())
 	delta := p.Matrix(p.Config.Heads)
 	g.launchOf(p.attention, p.plan.Delta(p.n), cuda.I(p.n), cuda.P(s.Attn), cuda.P(do), cuda.P(delta))
-	g.launchOf(p.attention, p.plan.BackwardQ(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt), cuda.P(p.seen), scale,
-		cuda.P(s.QKV), cuda.P(do), cuda.P(s.Stats), cuda.P(delta), cuda.P(dqkv))
-	g.launchOf(p.attention, p.plan.BackwardKV(p.tiles.Tasks()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.task), cuda.P(p.seenBy), scale,
-		cuda.P(s.QKV), cuda.P(do), cuda.P(s.Stats), cuda.P(delta), cuda.P(p.sum))
+	g.launchOf(p.attention, p.plan.BackwardQ(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt),
+		cuda.P(p.seen), scale, cuda.P(s.QKV), cuda.P(do), cuda.P(s.Stats), cuda.P(delta), cuda.P(dqkv))
+	g.launchOf(p.attention, p.plan.BackwardKV(p.tiles.Tasks()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.task),
+		cuda.P(p.seenBy), scale, cuda.P(s.QKV), cuda.P(do), cuda.P(s.Stats), cuda.P(delta), cuda.P(p.sum))
 	g.launchOf(p.attention, p.plan.SumKV(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.taskAt), cuda.P(p.sum), cuda.P(dqkv))
 }

@@ -38,7 +38,8 @@ func (g *device) newNetwork(net *decoder.Network) (*network, error) {
 		if err != nil {
 			return nil, err
 		}
-		g.decoders = decoders{kernels: module, attention: map[kernels.AttentionPlan]map[string]*cuda.Kernel{}, mem: &arena{g: g}}
+		g.decoders = decoders{kernels: module, attention: map[kernels.AttentionPlan]map[string]*cuda.Kernel{},
+			mem: &arena{g: g}}
 	}
 	n.mem = g.decoders.mem
 	if err := g.Place(net.Params); err != nil {

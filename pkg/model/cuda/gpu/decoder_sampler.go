@@ -32,7 +32,8 @@ func (s *decoderSampler) Refresh() {}
 func (s *decoderSampler) Close() {}
 
 // Sample implements [model.Sampler].
-func (s *decoderSampler) Sample(prompts [][]int, group int, opt model.Sampling, draws model.Draws) ([]model.Completion, error) {
+func (s *decoderSampler) Sample(prompts [][]int, group int, opt model.Sampling,
+	draws model.Draws) ([]model.Completion, error) {
 	out, err := s.SampleEach(prompts, group, []model.Sampling{opt}, draws)
 	if out == nil {
 		return nil, err
@@ -41,7 +42,8 @@ func (s *decoderSampler) Sample(prompts [][]int, group int, opt model.Sampling, 
 }
 
 // SampleEach reads the prompts once: see [model.SampleEach].
-func (s *decoderSampler) SampleEach(prompts [][]int, group int, opts []model.Sampling, draws model.Draws) ([][]model.Completion, error) {
+func (s *decoderSampler) SampleEach(prompts [][]int, group int, opts []model.Sampling,
+	draws model.Draws) ([][]model.Completion, error) {
 	out, most := make([][]model.Completion, len(opts)), 0
 	var stopped error // of a Watch
 	for i, opt := range opts {
@@ -64,8 +66,8 @@ func (s *decoderSampler) SampleEach(prompts [][]int, group int, opts []model.Sam
 			}
 			for i, opt := range opts {
 				mark := n.mem.Mark()
-				d := &decoding{rows: rows{network: n, n: (hi - lo) * group}, contexts: c, opt: opt, end: s.end, group: group, first: lo,
-					out: out[i][lo*group : hi*group]}
+				d := &decoding{rows: rows{network: n, n: (hi - lo) * group}, contexts: c, opt: opt, end: s.end, group: group,
+					first: lo, out: out[i][lo*group : hi*group]}
 				if err := d.complete(draws); err != nil {
 					return err
 				}
@@ -132,8 +134,8 @@ func (n *network) readPrompts(prompts [][]int) (*contexts, error) {
 		mark := n.mem.Mark()
 		s, kv := decoder.NewSaved(p, n.Network, in, p.states()), 2*n.keys()
 		decoder.Block(p, n.Network, l, s, out)
-		n.g.launchDecoder(n.g.card.Columns(kernels.CopyColumns, x.rows, kv), cuda.I(x.rows), cuda.I(kv), cuda.P(s.QKV.Add(n.heads())),
-			cuda.I(n.row()), cuda.P(x.layer(n, l)), cuda.I(kv))
+		n.g.launchDecoder(n.g.card.Columns(kernels.CopyColumns, x.rows, kv), cuda.I(x.rows), cuda.I(kv),
+			cuda.P(s.QKV.Add(n.heads())), cuda.I(n.row()), cuda.P(x.layer(n, l)), cuda.I(kv))
 		n.mem.Back(mark)
 		in, out = out, in
 	}

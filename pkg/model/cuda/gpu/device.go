@@ -108,13 +108,13 @@ func (g *device) gemm(transA, transB bool, m, n, k int, a cuda.Pointer, lda int,
 }
 
 // gemmScaled and gemmBF16 are those of [cuda.Device], the latter with a factor of 1.
-func (g *device) gemmScaled(transA, transB bool, m, n, k int, alpha float32, a cuda.Pointer, lda int, b cuda.Pointer, ldb int,
-	accumulate bool, c cuda.Pointer, ldc int) {
+func (g *device) gemmScaled(transA, transB bool, m, n, k int, alpha float32, a cuda.Pointer, lda int, b cuda.Pointer,
+	ldb int, accumulate bool, c cuda.Pointer, ldc int) {
 	_ = g.dev.GemmScaled(transA, transB, m, n, k, alpha, a, lda, b, ldb, accumulate, c, ldc)
 }
 
-func (g *device) gemmBF16(transA, transB bool, m, n, k int, a cuda.Pointer, lda int, b cuda.Pointer, ldb int, accumulate bool,
-	c cuda.Pointer, ldc int) {
+func (g *device) gemmBF16(transA, transB bool, m, n, k int, a cuda.Pointer, lda int, b cuda.Pointer, ldb int,
+	accumulate bool, c cuda.Pointer, ldc int) {
 	_ = g.dev.GemmBF16(transA, transB, m, n, k, 1, a, lda, b, ldb, accumulate, c, ldc)
 }
 

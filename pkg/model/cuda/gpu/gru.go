@@ -91,7 +91,8 @@ func (l *layer) forward(s *segment, gi, ids cuda.Pointer, w gruWeights, h0, out,
 
 // backward is the backward pass of forward. It replaces gates by their gradients and writes the
 // biases' gradients to dbih and dbhh.
-func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, gates, before, dh0, dbih, dbhh cuda.Pointer) {
+func (l *layer) backward(s *segment, dout cuda.Pointer, w gruWeights, states, gates, before, dh0,
+	dbih, dbhh cuda.Pointer) {
 	g, h := l.g, l.hidden
 	var parts cuda.Pointer
 	var launch kernels.Launch

@@ -66,7 +66,8 @@ func (s *sampler) byToken(c choice) error {
 		now, next := t%2, (t+1)%2
 		g.gemm(false, true, c.rows, p.Vocab, h, b.h[p.Layers-1][now], h, head, h, false, b.logits, p.Vocab)
 		g.zero(b.alive, 1)
-		args := append([]cuda.Arg{cuda.I(c.rows), cuda.I(c.group), cuda.I(p.Vocab), cuda.P(b.logits), cuda.P(bias)}, c.args()...)
+		args := append([]cuda.Arg{cuda.I(c.rows), cuda.I(c.group), cuda.I(p.Vocab), cuda.P(b.logits), cuda.P(bias)},
+			c.args()...)
 		g.launch(g.card.Pick(c.rows, p.Vocab), append(args, cuda.I(t), cuda.P(s.tokens), cuda.P(s.logps), cuda.P(s.lengths),
 			cuda.P(s.ended), cuda.P(b.next), cuda.P(b.alive))...)
 		if t+1 == c.opt.MaxTokens {

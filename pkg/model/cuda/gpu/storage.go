@@ -131,8 +131,9 @@ func (s *storage) Update(a *model.AdamW, w, grad *model.Params, lr, maxNorm floa
 		invBias := float32(1 / math.Sqrt(1-math.Pow(a.Beta2, t)))
 		g.launch(g.card.Elementwise(kernels.AdamW, n),
 			cuda.L(n), cuda.P(s.mem.At(0)), cuda.P(dw.mem.At(0)), cuda.P(m.mem.At(0)), cuda.P(v.mem.At(0)),
-			cuda.F(decay), cuda.F(float32(a.Beta1)), cuda.F(float32(1-a.Beta1)), cuda.F(float32(a.Beta2)), cuda.F(float32(1-a.Beta2)),
-			cuda.F(step), cuda.F(invBias), cuda.F(float32(a.Eps)), cuda.D(maxNorm), cuda.P(g.total.At(0)))
+			cuda.F(decay), cuda.F(float32(a.Beta1)), cuda.F(float32(1-a.Beta1)), cuda.F(float32(a.Beta2)),
+			cuda.F(float32(1-a.Beta2)), cuda.F(step), cuda.F(invBias), cuda.F(float32(a.Eps)), cuda.D(maxNorm),
+			cuda.P(g.total.At(0)))
 		norm, err = g.norm()
 		return err
 	})

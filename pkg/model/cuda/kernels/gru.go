@@ -54,7 +54,8 @@ func (p GRUPlan) Module() Module {
 	return Module{
 		Name: "gru",
 		Source: define("GRU_HIDDEN", p.Hidden, "GRU_CLUSTER", p.Cluster, "GRU_UNITS", p.units,
-			"FORWARD_SLICES", p.forwardSlices, "BACKWARD_SLICES", p.backwardSlices) + source("common", "exchange", "gru", "gru_backward"),
+			"FORWARD_SLICES", p.forwardSlices, "BACKWARD_SLICES", p.backwardSlices) +
+			source("common", "exchange", "gru", "gru_backward"),
 		Kernels: []string{GRUForward, GRUForward + narrow, GRUBackward, GRUBackward + narrow},
 	}
 }

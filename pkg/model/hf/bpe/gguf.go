@@ -26,7 +26,8 @@ const (
 func FromGGUF(pre string, tokens []string, types []int64, merges []string) (*Tokenizer, error) {
 	split, ok := ggufSplitters[pre]
 	if !ok {
-		return nil, fmt.Errorf("pre-tokenizer %.40q is not supported; supported are %s", pre, strings.Join(slices.Sorted(maps.Keys(ggufSplitters)), ", "))
+		return nil, fmt.Errorf("pre-tokenizer %.40q is not supported; supported are %s", pre,
+			strings.Join(slices.Sorted(maps.Keys(ggufSplitters)), ", "))
 	}
 	if len(tokens) > maxID {
 		return nil, fmt.Errorf("%d tokens; the limit is %d", len(tokens), maxID)

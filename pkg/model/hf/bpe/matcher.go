@@ -92,5 +92,6 @@ func startsWord(s string) bool {
 
 // wordRune is \w of Rust's regular expressions.
 func wordRune(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
+		unicode.Join_Control)
 }

@@ -114,7 +114,8 @@ func (t *Tokenizer) setToken(id int32, content, text string) error {
 
 // newMerger checks that each merge makes a token.
 func newMerger(vocab map[string]int32, merges []merge, ignoreMerges bool) (*merger, error) {
-	m := &merger{merges: make(map[uint64]merged, len(merges)), vocab: make(map[string]int32, len(vocab)), ignoreMerges: ignoreMerges, cache: map[string][]int32{}}
+	m := &merger{merges: make(map[uint64]merged, len(merges)), vocab: make(map[string]int32, len(vocab)),
+		ignoreMerges: ignoreMerges, cache: map[string][]int32{}}
 	for content, id := range vocab {
 		m.vocab[bytesOf(content)] = id
 	}
@@ -130,7 +131,8 @@ func newMerger(vocab map[string]int32, merges []merge, ignoreMerges bool) (*merg
 		b, okB := vocab[pair[1]]
 		id, ok := vocab[pair[0]+pair[1]]
 		if !okA || !okB || !ok {
-			return nil, fmt.Errorf("merge %d, %q and %q: the two or their concatenation are not in the vocabulary", rank, pair[0], pair[1])
+			return nil, fmt.Errorf("merge %d, %q and %q: the two or their concatenation are not in the vocabulary", rank,
+				pair[0], pair[1])
 		}
 		if _, ok := m.merges[pairOf(a, b)]; !ok {
 			m.merges[pairOf(a, b)] = merged{int32(rank), id}

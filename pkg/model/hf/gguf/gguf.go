@@ -164,7 +164,8 @@ func (r *reader) take(n uint64) []byte {
 // left says how many bytes may still be read.
 func (r *reader) left() string {
 	if r.file > len(r.data) {
-		return fmt.Sprintf("%d are left of the %d MiB that metadata and list of tensors may take", len(r.data)-r.at, maxHeader>>20)
+		return fmt.Sprintf("%d are left of the %d MiB that metadata and list of tensors may take", len(r.data)-r.at,
+			maxHeader>>20)
 	}
 	return fmt.Sprintf("%d are left", len(r.data)-r.at)
 }

@@ -41,7 +41,8 @@ var blocks = map[Type]block{
 		out[0] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
 	}},
 	Q4_0: {"Q4_0", 32, 18, q4_0}, Q4_1: {"Q4_1", 32, 20, q4_1}, Q5_0: {"Q5_0", 32, 22, q5_0}, Q5_1: {"Q5_1", 32, 24, q5_1},
-	Q8_0: {"Q8_0", 32, 34, q8_0}, Q4_K: {"Q4_K", 256, 144, q4K}, Q5_K: {"Q5_K", 256, 176, q5K}, Q6_K: {"Q6_K", 256, 210, q6K},
+	Q8_0: {"Q8_0", 32, 34, q8_0}, Q4_K: {"Q4_K", 256, 144, q4K}, Q5_K: {"Q5_K", 256, 176, q5K},
+	Q6_K: {"Q6_K", 256, 210, q6K},
 }
 
 func (t Type) String() string {
@@ -55,7 +56,8 @@ func (t Type) String() string {
 func (t Type) bytes(shape []int) (int, error) {
 	b, ok := blocks[t]
 	if !ok {
-		return 0, fmt.Errorf("%s is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K", t)
+		return 0, fmt.Errorf("%s is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, "+
+			"Q4_K, Q5_K and Q6_K", t)
 	}
 	row := shape[len(shape)-1]
 	if row%b.n != 0 {
