@@ -15,6 +15,27 @@ import (
 	"grpo/pkg/stats"
 )
 
+// panel is one plot with its title and legend above it.
+type panel struct {
+	*plot.Plot
+	title  string
+	value  string // at the end of the title
+	legend []legendEntry
+	side   []sideText
+	y      yAxis // of curves
+	// From the back to the front: bands of intervals, lines of seeds, everything else.
+	bands, behind layer
+	// horizontal panels have their values along x and a row for each name.
+	horizontal bool
+}
+
+// sideText is lines of text on the right of the data at a height of the y axis.
+type sideText struct {
+	y     float64
+	name  string // of the values that it is about, for [Drawing.Alt]
+	lines []string
+}
+
 // newPanel is an empty plot with light horizontal rules.
 func newPanel(xLabel, yLabel string) *panel {
 	p := plot.New()
@@ -154,27 +175,6 @@ func (p *panel) point(place, value float64) analysis.Point {
 		return analysis.Point{X: value, Y: place}
 	}
 	return analysis.Point{X: place, Y: value}
-}
-
-// panel is one plot with its title and legend above it.
-type panel struct {
-	*plot.Plot
-	title  string
-	value  string // at the end of the title
-	legend []legendEntry
-	side   []sideText
-	y      yAxis // of curves
-	// From the back to the front: bands of intervals, lines of seeds, everything else.
-	bands, behind layer
-	// horizontal panels have their values along x and a row for each name.
-	horizontal bool
-}
-
-// sideText is lines of text on the right of the data at a height of the y axis.
-type sideText struct {
-	y     float64
-	name  string // of the values that it is about, for [Drawing.Alt]
-	lines []string
 }
 
 // level is a reference line across a plot.

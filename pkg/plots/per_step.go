@@ -30,6 +30,22 @@ var perStepFigures = []perStepFigure{
 		}},
 }
 
+var (
+	trainReward = perStep(func(m rundir.Metrics) *float64 { return &m.AnswerReward })
+	lengthRight = perStep(func(m rundir.Metrics) *float64 { return m.LengthRight })
+	lengthWrong = perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong })
+	// lengthOfPairs is of the pairs of a file, which are not graded.
+	lengthOfPairs = perStep(func(m rundir.Metrics) *float64 {
+		if m.Preference == nil || m.LengthRight != nil || m.LengthWrong != nil {
+			return nil
+		}
+		return &m.Length
+	})
+	entropy  = perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })
+	gradNorm = perStep(func(m rundir.Metrics) *float64 { return &m.GradNorm })
+	clipped  = perStep(func(m rundir.Metrics) *float64 { return m.ClipFraction })
+)
+
 func temperaturesDiffer(v *view) []string {
 	all := v.TrainingTemperatures()
 	if all == nil {
@@ -94,22 +110,6 @@ func (v *view) averaged(q quantity) quantity {
 		return out
 	}
 }
-
-var (
-	trainReward = perStep(func(m rundir.Metrics) *float64 { return &m.AnswerReward })
-	lengthRight = perStep(func(m rundir.Metrics) *float64 { return m.LengthRight })
-	lengthWrong = perStep(func(m rundir.Metrics) *float64 { return m.LengthWrong })
-	// lengthOfPairs is of the pairs of a file, which are not graded.
-	lengthOfPairs = perStep(func(m rundir.Metrics) *float64 {
-		if m.Preference == nil || m.LengthRight != nil || m.LengthWrong != nil {
-			return nil
-		}
-		return &m.Length
-	})
-	entropy  = perStep(func(m rundir.Metrics) *float64 { return &m.Entropy })
-	gradNorm = perStep(func(m rundir.Metrics) *float64 { return &m.GradNorm })
-	clipped  = perStep(func(m rundir.Metrics) *float64 { return m.ClipFraction })
-)
 
 // rewardOf is the mean reward of a function in each step.
 func rewardOf(name string) quantity {
