@@ -119,7 +119,8 @@ func ParseTime(text string) (time.Duration, error) {
 	}
 	m := timeForm.FindStringSubmatch(text)
 	if m == nil {
-		return 0, errors.New("write a time as Slurm takes it: 90 (minutes), 2:30:00 or 1-12:00:00 (days-hours:minutes:seconds)")
+		return 0, errors.New("write a time as Slurm takes it: 90 (minutes), 2:30:00 or 1-12:00:00 " +
+			"(days-hours:minutes:seconds)")
 	}
 	var n [4]time.Duration
 	for i, s := range m[1:] {

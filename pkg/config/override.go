@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/viper"
@@ -145,5 +146,51 @@ func (o *overrides) flags(flags []Flag) {
 			continue
 		}
 		o.set(f.Key, f.Value, origin, f.Name)
+	}
+}
+
+const customKey = "reward.custom."
+
+// customRewardKey returns the key with a full path such as reward.custom.0.name, and the index in it.
+func customRewardKey(path string) (k Key, index int, ok bool) {
+	rest, ok := strings.CutPrefix(path, customKey)
+	number, name, _ := strings.Cut(rest, ".")
+	index, err := strconv.Atoi(number)
+	if !ok || err != nil || index < 0 || index >= maxCustom || strconv.Itoa(index) != number {
+		return k, 0, false
+	}
+	var r CustomReward
+	r.SetDefaults()
+	if own := keysOf(r).find(name); own != nil {
+		return Key{Path: path, Kind: own.value.Kind(), Default: own.format()}, index, true
+	}
+	return k, 0, false
+}
+
+// maxCustom bounds the custom functions that settings can define.
+const maxCustom = 64
+
+// addCustom makes room for the functions that settings define by their full keys, as the sweep.yaml of a
+// sweep does.
+func addCustom(root any, opts LoadOptions) {
+	c, ok := root.(*Config)
+	if !ok {
+		return
+	}
+	var names []string
+	for _, arg := range opts.Set {
+		name, _, _ := strings.Cut(arg, "=")
+		names = append(names, strings.TrimSpace(name))
+	}
+	for _, f := range opts.Flags {
+		names = append(names, f.Key)
+	}
+	for _, name := range names {
+		_, index, ok := customRewardKey(name)
+		for ok && len(c.Reward.Custom) <= index {
+			var r CustomReward
+			r.SetDefaults()
+			c.Reward.Custom = append(c.Reward.Custom, r)
+		}
 	}
 }

@@ -1,11 +1,8 @@
 package config
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/reward"
@@ -76,52 +73,6 @@ func (r *Reward) usedCustom() (out []CustomReward) {
 	return out
 }
 
-const customKey = "reward.custom."
-
-// customRewardKey returns the key with a full path such as reward.custom.0.name, and the index in it.
-func customRewardKey(path string) (k Key, index int, ok bool) {
-	rest, ok := strings.CutPrefix(path, customKey)
-	number, name, _ := strings.Cut(rest, ".")
-	index, err := strconv.Atoi(number)
-	if !ok || err != nil || index < 0 || index >= maxCustom || strconv.Itoa(index) != number {
-		return k, 0, false
-	}
-	var r CustomReward
-	r.SetDefaults()
-	if own := keysOf(r).find(name); own != nil {
-		return Key{Path: path, Kind: own.value.Kind(), Default: own.format()}, index, true
-	}
-	return k, 0, false
-}
-
-// maxCustom bounds the custom functions that settings can define.
-const maxCustom = 64
-
-// addCustom makes room for the functions that settings define by their full keys, as the sweep.yaml of a
-// sweep does.
-func addCustom(root any, opts LoadOptions) {
-	c, ok := root.(*Config)
-	if !ok {
-		return
-	}
-	var names []string
-	for _, arg := range opts.Set {
-		name, _, _ := strings.Cut(arg, "=")
-		names = append(names, strings.TrimSpace(name))
-	}
-	for _, f := range opts.Flags {
-		names = append(names, f.Key)
-	}
-	for _, name := range names {
-		_, index, ok := customRewardKey(name)
-		for ok && len(c.Reward.Custom) <= index {
-			var r CustomReward
-			r.SetDefaults()
-			c.Reward.Custom = append(c.Reward.Custom, r)
-		}
-	}
-}
-
 // customName is the form of names, which are part of metrics' names.
 var customName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
@@ -179,31 +130,4 @@ func (r *Reward) names() []string {
 		out = append(out, c.Name)
 	}
 	return out
-}
-
-func customOf(root any) []CustomReward {
-	if c, ok := root.(*Config); ok {
-		return c.Reward.Custom
-	}
-	return nil
-}
-
-// moveOrigins follows custom functions that [Resolve] moves from one place of the list to another.
-func (l *Loaded[T]) moveOrigins(before, after []CustomReward) {
-	old := map[string]Origin{}
-	for key, o := range l.origins {
-		if strings.HasPrefix(key, customKey) {
-			old[key] = o
-			delete(l.origins, key)
-		}
-	}
-	for to, c := range after {
-		from := slices.IndexFunc(before, func(b CustomReward) bool { return b.Name == c.Name })
-		prefix := fmt.Sprint(customKey, from, ".")
-		for key, o := range old {
-			if rest, ok := strings.CutPrefix(key, prefix); ok {
-				l.origins[fmt.Sprint(customKey, to, ".", rest)] = o
-			}
-		}
-	}
 }

@@ -27,7 +27,9 @@ func oneOrMore(s jsonschema.Schema, path ...string) {
 	}
 	properties, last := s["properties"].(jsonschema.Schema), path[len(path)-1]
 	list := properties[last].(jsonschema.Schema)
-	either := jsonschema.Schema{"anyOf": []jsonschema.Schema{{"type": list["type"], "items": list["items"]}, list["items"].(jsonschema.Schema)}}
+	either := jsonschema.Schema{"anyOf": []jsonschema.Schema{
+		{"type": list["type"], "items": list["items"]}, list["items"].(jsonschema.Schema),
+	}}
 	if text, ok := list["description"]; ok {
 		either["description"] = text
 	}

@@ -17,29 +17,25 @@ type SFT struct {
 
 // Stage is one supervised stage of [SFT]. Its keys are documented in configs/base.yaml.
 type Stage struct {
-	Name   string `yaml:"name"`
-	Corpus string `yaml:"corpus" of:"capability|preference|answers"`
-	// Examples in the corpus; batches are drawn without replacement, epoch by epoch.
-	Examples     int        `yaml:"examples" in:"[1,134217728]"`
-	Steps        int        `yaml:"steps" in:"counter"`
-	BatchSize    int        `yaml:"batch_size" in:"size"`
-	LearningRate float64    `yaml:"learning_rate" in:"nonNegative"`
-	WarmupSteps  int        `yaml:"warmup_steps" in:"counterOrNone"`
-	FinalLRRatio float64    `yaml:"final_lr_ratio" in:"fraction"` // of the cosine decay
-	AdamBetas    [2]float64 `yaml:"adam_betas" in:"belowOne"`
-	AdamEps      float64    `yaml:"adam_eps" in:"positive"`
-	WeightDecay  float64    `yaml:"weight_decay" in:"nonNegative"`
-	MaxGradNorm  float64    `yaml:"max_grad_norm" in:"nonNegative"`
-	// PromptLossWeight weighs the tokens of the prompt; completion tokens weigh 1. With 0 the loss is
-	// of the completion alone (TRL: completion_only_loss).
-	PromptLossWeight float64 `yaml:"prompt_loss_weight" in:"nonNegative"`
-	LossType         string  `yaml:"loss_type" of:"supervised-losses" neutral:"nll"`
+	Name             string     `yaml:"name"`
+	Corpus           string     `yaml:"corpus" of:"capability|preference|answers"`
+	Examples         int        `yaml:"examples" in:"[1,134217728]"`
+	Steps            int        `yaml:"steps" in:"counter"`
+	BatchSize        int        `yaml:"batch_size" in:"size"`
+	LearningRate     float64    `yaml:"learning_rate" in:"nonNegative"`
+	WarmupSteps      int        `yaml:"warmup_steps" in:"counterOrNone"`
+	FinalLRRatio     float64    `yaml:"final_lr_ratio" in:"fraction"` // of the cosine decay
+	AdamBetas        [2]float64 `yaml:"adam_betas" in:"belowOne"`
+	AdamEps          float64    `yaml:"adam_eps" in:"positive"`
+	WeightDecay      float64    `yaml:"weight_decay" in:"nonNegative"`
+	MaxGradNorm      float64    `yaml:"max_grad_norm" in:"nonNegative"`
+	PromptLossWeight float64    `yaml:"prompt_loss_weight" in:"nonNegative"`
+	LossType         string     `yaml:"loss_type" of:"supervised-losses" neutral:"nll"`
 	// MaxLength cuts longer examples at the end, in tokens of prompt and completion (0 = none may be
 	// longer than the model's context). With Packing a batch has BatchSize packs of up to MaxLength
 	// tokens instead of BatchSize examples; no example attends to another.
-	MaxLength int  `yaml:"max_length" in:"tokensOrNone" neutral:"0"`
-	Packing   bool `yaml:"packing" neutral:"false"`
-	// StopAtSampledAccuracy ends the stage early, at an evaluation (0 = never).
+	MaxLength             int     `yaml:"max_length" in:"tokensOrNone" neutral:"0"`
+	Packing               bool    `yaml:"packing" neutral:"false"`
 	StopAtSampledAccuracy float64 `yaml:"stop_at_sampled_accuracy" in:"fraction"`
 	EveryNSteps           int     `yaml:"every_n_steps" in:"counter"`
 	// EarlyStoppingPatience ends the stage after this many evaluations in a row whose validation
@@ -47,10 +43,8 @@ type Stage struct {
 	// returns to the weights of the lowest (0 = never, and there is no validation loss).
 	EarlyStoppingPatience  int     `yaml:"early_stopping_patience" in:"counterOrNone" neutral:"0"`
 	EarlyStoppingThreshold float64 `yaml:"early_stopping_threshold" in:"nonNegative" neutral:"0"`
-	// The stage's final sampled validation accuracy must be in this range; otherwise `grpo sft`
-	// fails.
-	AcceptSampledMin float64 `yaml:"accept_sampled_min" in:"fraction"`
-	AcceptSampledMax float64 `yaml:"accept_sampled_max" in:"fraction"`
+	AcceptSampledMin       float64 `yaml:"accept_sampled_min" in:"fraction"`
+	AcceptSampledMax       float64 `yaml:"accept_sampled_max" in:"fraction"`
 }
 
 // DefaultSFT returns the defaults of `grpo sft`, without stages: the recipe of the embedded base

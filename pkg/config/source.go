@@ -37,7 +37,9 @@ const presetFolder = "presets"
 
 // Names lists the embedded configurations for `grpo train -c NAME`, sorted, presets included.
 func Names() []string {
-	return slices.DeleteFunc(embedded(), func(n string) bool { return slices.Contains(sftNames, n) || n == rewardModelName })
+	return slices.DeleteFunc(embedded(), func(n string) bool {
+		return slices.Contains(sftNames, n) || n == rewardModelName
+	})
 }
 
 // NamesSFT lists the embedded configurations for `grpo sft -c NAME`, sorted.
