@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 )
@@ -83,7 +84,7 @@ func TestGPUDecoderRunMoves(t *testing.T) {
 // The host needs no activations of a decoder on a GPU, and nothing for its sampler.
 func TestGPUDecoderMemory(t *testing.T) {
 	init := "model.init=" + decodertest.Seeded(t, 7, 1<<15)
-	of := func(set ...string) Memory { return memoryOf(t, trained(t, append(set, init)...)) }
+	of := func(set ...string) budget.Memory { return memoryOf(t, trained(t, append(set, init)...)) }
 	bytes := modelOf(t, trained(t, init).Model, config.LoRA{}).Size.ParamBytes()
 	for name, c := range map[string]struct {
 		set     []string
@@ -96,7 +97,7 @@ func TestGPUDecoderMemory(t *testing.T) {
 		const rest = 42 << 20 // the program, small adapters, and the numbers of a small batch
 		cpu, gpu := of(c.set...).Total(), of(slices.Concat(c.set, []string{"device=cuda"})...).Total()
 		if want := c.weights * bytes; gpu < want || gpu > 1.1*want+rest || gpu > cpu {
-			t.Errorf("%s: %s, %s on the CPU; want %s for weights", name, Bytes(gpu), Bytes(cpu), Bytes(want))
+			t.Errorf("%s: %s, %s on the CPU; want %s for weights", name, budget.Bytes(gpu), budget.Bytes(cpu), budget.Bytes(want))
 		}
 	}
 }
