@@ -1,11 +1,13 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -13,7 +15,10 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/explain"
+	"grpo/pkg/model/kernel"
 	"grpo/pkg/plots"
+	"grpo/pkg/policy"
 	"grpo/pkg/report"
 )
 
@@ -126,4 +131,142 @@ func writeExplainFigure(path string, figure plots.ExplainFigure) error {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
 	return nil
+}
+
+// batchOptions are the inputs of a command that computes a file of cases.
+type batchOptions struct {
+	file string // "-" = standard input
+	eps  float64
+	json bool
+}
+
+// addBatch gives c the flag --batch, which computes a file of cases.
+func addBatch(s *State, c *cobra.Command, format string, compute func(explain.File) (explain.Batch, error)) {
+	o := &batchOptions{}
+	c.Flags().StringVar(&o.file, "batch", "", "`file` of cases in "+format+" (\"-\" = standard input)")
+	addJSON(c, &o.json)
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return runBatch(cmd, s, o, compute) }
+}
+
+// runBatch reads the file, computes its cases and prints them as text or JSON.
+func runBatch(c *cobra.Command, s *State, o *batchOptions, compute func(explain.File) (explain.Batch, error)) error {
+	if o.file == "" {
+		return usagef(c, "no file: give one with --batch FILE")
+	}
+	return run(c, s, o, func(_ context.Context, s *State, o *batchOptions) error {
+		file, err := explain.ReadFile(o.file, s.In)
+		if err != nil {
+			return missingInput(err)
+		}
+		b, err := compute(file)
+		if err != nil {
+			return err
+		}
+		return cmp.Or(showExplained(s, o.json, b, b.Cases), b.Disagreement())
+	})
+}
+
+func newExplainLoss(s *State) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "loss --batch FILE",
+		Short: "Loss, gradient and metrics of your own cases, in TRL's or verl's format",
+		Long: `Loss computes each case of a file: the loss, its gradient with respect to the
+log-probabilities, and the metrics under the source's names.
+
+"inputs" holds the matrices (B completions by T tokens) that all cases share:
+mask (0 or 1), per_token_logps, old_per_token_logps (missing = on-policy),
+ref_per_token_logps (for beta), entropies (for entropy_coef and
+top_entropy_quantile), and advantages, one per completion or one per token. Values
+where the mask is 0 are ignored and can be null.
+
+TRL's format: "cases", each with a "config" of GRPOConfig's fields: loss_type,
+epsilon, epsilon_high, delta, beta, importance_sampling_level,
+top_entropy_quantile, entropy_coef, off_policy_mask_threshold,
+use_bias_correction_kl, max_completion_length, gradient_accumulation_steps and
+on_policy. verl's format: "policy_losses", each with loss_mode, loss_agg_mode and a
+"config" of clip_ratio, clip_ratio_low, clip_ratio_high, clip_ratio_c,
+loss_scale_factor.
+
+--json prints a list of {"loss", "grad_per_token_logps", "metrics"} in the order of
+the cases. Expected values in a case (loss, gradient, metrics) are compared; a
+difference ends the command with exit code 1.`,
+		Example: `  grpo explain loss --batch cases.json
+  grpo explain loss --batch cases.json --json | jq '.[0].loss'`,
+	}
+	addBatch(s, c, "TRL's or verl's format", explain.Losses)
+	return c
+}
+
+func newExplainReward(s *State) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "reward --batch FILE",
+		Short: "Grade your own responses with the assignment's graders",
+		Long: `Reward grades each case of a file: "cases", each with a response, a ground_truth
+(a string, a number, or a list of accepted answers) and fn (r1_zero_reward_fn, the
+default, or question_only_reward_fn).
+
+--json prints a list of {"format_reward", "answer_reward", "reward"} in the order
+of the cases. Expected values in a case are compared; a difference ends the
+command with exit code 1.`,
+		Example: `  grpo explain reward --batch answers.json
+  echo '{"cases":[{"response":"x </think> <answer>72</answer>","ground_truth":"72"}]}' |
+    grpo explain reward --batch -`,
+	}
+	addBatch(s, c, "the format of the assignment's grader cases", explain.Rewards)
+	return c
+}
+
+// logProbsOptions are the inputs of `grpo explain logprobs`.
+type logProbsOptions struct {
+	model, prompt, completion string
+	json                      bool
+}
+
+func newExplainLogProbs(s *State) *cobra.Command {
+	o := &logProbsOptions{}
+	c := &cobra.Command{
+		Use:   "logprobs --prompt TEXT --completion TEXT",
+		Short: "Log-probability and entropy of each token of a completion",
+		Long: `Logprobs computes the log-probability of each token of a completion and the entropy
+of each token's distribution, at temperature 1. Both texts are taken exactly as given,
+without a prompt template: for TinyLM, type the newline that ends a question in the
+default template. Special tokens in them are parsed, such as <|im_end|> of a Hugging
+Face or GGUF model. The prompt gets the model's start tokens (<bos>) unless it begins
+with them. TinyLM's completions get its <eos>, which no text can stand for.`,
+		Example: `  grpo explain logprobs --prompt $'Tom has 7 pens and gets 5 more. How many?\n' \
+    --completion $'7+5=12\n#### 12'
+  grpo explain logprobs --model my-run --prompt 'Tom' --completion ' has' --json
+  grpo explain logprobs --model SmolLM2-135M-Instruct.Q4_1.gguf --completion 'Paris.<|im_end|>' \
+    --prompt $'<|im_start|>user\nCapital of France?<|im_end|>\n<|im_start|>assistant\n'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"prompt", "completion"} {
+				if !cmd.Flags().Changed(name) {
+					return usagef(cmd, "no %s: give one with --%s TEXT", name, name)
+				}
+			}
+			return run(cmd, s, o, runLogProbs)
+		},
+	}
+	const names = "a Hugging Face `folder`, a GGUF or safetensors file, a run's folder, or base for the embedded base model"
+	c.Flags().StringVar(&o.model, "model", "base", names)
+	c.Flags().StringVar(&o.model, "checkpoint", "base", names)
+	_ = c.Flags().MarkHidden("checkpoint") // the name in earlier versions; an error means that it does not exist
+	c.Flags().StringVar(&o.prompt, "prompt", "", "`text` before the completion, exactly as given")
+	c.Flags().StringVar(&o.completion, "completion", "", "`text` whose tokens are scored")
+	addJSON(c, &o.json)
+	return c
+}
+
+func runLogProbs(_ context.Context, s *State, o *logProbsOptions) error {
+	pool := kernel.NewPool(runtime.GOMAXPROCS(0))
+	defer pool.Close()
+	policy, err := policy.Open(o.model, pool)
+	if err != nil {
+		return missingInput(err)
+	}
+	r, err := explain.LogProbs(policy, o.prompt, o.completion)
+	if err != nil {
+		return err
+	}
+	return showExplained(s, o.json, r, r)
 }

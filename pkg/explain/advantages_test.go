@@ -3,7 +3,6 @@ package explain
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -62,11 +61,7 @@ func TestNearlyEqualGroup(t *testing.T) {
 	if a := math.Abs(near.Hybrid[3]); a > 0.01 {
 		t.Errorf("hybrid gives %v", a)
 	}
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	textHas(t, b.String(), "[1, 1, 1, 0.999] 0.00050 1996 -1.49701 -0.00147 -0.00075",
+	textHas(t, textOf(t, r), "[1, 1, 1, 0.999] 0.00050 1996 -1.49701 -0.00147 -0.00075",
 		"the advantages are [0, 0, 0, 0]",
 		"difference of 0.001 in reward becomes an advantage of -1.4970", "multiplied by 1996")
 }

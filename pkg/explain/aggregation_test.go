@@ -44,11 +44,7 @@ func TestAggregationOfAShortAndALongResponse(t *testing.T) {
 			}
 		})
 	}
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	textHas(t, b.String(), "masked_mean sequence-level; TRL grpo 50.0% / 50.0% 0.005 / 0.0005 1",
+	textHas(t, textOf(t, r), "masked_mean sequence-level; TRL grpo 50.0% / 50.0% 0.005 / 0.0005 1",
 		"token-mean token-level; verl, TRL dapo 9.1% / 90.9%", "0.55 for masked_normalize, 1.1 for constant, 1100 for token-sum")
 }
 

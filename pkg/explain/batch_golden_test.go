@@ -4,69 +4,36 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"text/tabwriter"
 )
 
-// goldenRow is one line of the table that TestMain prints.
-type goldenRow struct {
-	file                  string
-	cases, numbers, wrong int
-}
-
-var goldenRows []*goldenRow
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if len(goldenRows) > 0 {
-		w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "grpo explain --batch\tcases\tnumbers\twrong")
-		for _, r := range goldenRows {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", r.file, r.cases, r.numbers, r.wrong)
-		}
-		w.Flush()
-	}
-	os.Exit(code)
-}
-
-func newGolden(file string) *goldenRow {
-	r := &goldenRow{file: file}
-	goldenRows = append(goldenRows, r)
-	return r
-}
-
 // equal compares the JSON of the command line with the reference, names and shapes included.
-func (r *goldenRow) equal(t *testing.T, where string, got, want any) {
+func equal(t *testing.T, where string, got, want any) {
 	t.Helper()
 	switch want := want.(type) {
 	case map[string]any:
 		g, ok := got.(map[string]any)
 		if !ok || len(g) != len(want) {
 			t.Errorf("%s: got %v, want the fields of %v", where, got, want)
-			r.wrong++
 			return
 		}
 		for name := range want {
-			r.equal(t, where+"."+name, g[name], want[name])
+			equal(t, where+"."+name, g[name], want[name])
 		}
 	case []any:
 		g, ok := got.([]any)
 		if !ok || len(g) != len(want) {
 			t.Errorf("%s: got %v, want %d elements", where, got, len(want))
-			r.wrong++
 			return
 		}
 		for i := range want {
-			r.equal(t, fmt.Sprintf("%s[%d]", where, i), g[i], want[i])
+			equal(t, fmt.Sprintf("%s[%d]", where, i), g[i], want[i])
 		}
 	case float64:
-		r.numbers++
 		if g, ok := got.(float64); !ok || !near(g, want) {
 			t.Errorf("%s: got %v, want %v", where, got, want)
-			r.wrong++
 		}
 	default:
 		t.Errorf("%s: the reference has %v", where, want)
@@ -96,12 +63,10 @@ func TestGoldenLosses(t *testing.T) {
 		if len(cases) != len(want) {
 			t.Fatalf("%s: %d results for %d cases", f.file, len(cases), len(want))
 		}
-		row := newGolden(f.file)
 		for i, c := range cases {
-			row.cases++
 			t.Run(fmt.Sprintf("%s/%02d %s", f.file, i, c.Name), func(t *testing.T) {
 				w := want[i].(map[string]any)
-				row.equal(t, "case", asJSON(t, c), map[string]any{
+				equal(t, "case", asJSON(t, c), map[string]any{
 					"loss": w["loss"], "grad_per_token_logps": w[f.grad], "metrics": w["metrics"],
 				})
 				if c.Check.Values == 0 || c.Check.Wrong != 0 {
@@ -124,11 +89,9 @@ func TestGoldenAdvantages(t *testing.T) {
 	if len(cases) != len(want) {
 		t.Fatalf("%d results for %d cases", len(cases), len(want))
 	}
-	row := newGolden(file)
 	for i, c := range cases {
-		row.cases++
 		t.Run(fmt.Sprintf("%02d %s", i, c.Name), func(t *testing.T) {
-			row.equal(t, "case", asJSON(t, c), map[string]any{"advantages": want[i].(map[string]any)["advantages"]})
+			equal(t, "case", asJSON(t, c), map[string]any{"advantages": want[i].(map[string]any)["advantages"]})
 			if c.Check.Values == 0 || c.Check.Wrong != 0 {
 				t.Errorf("the comparison with the file gives %v", c.Check)
 			}
@@ -147,12 +110,10 @@ func TestGoldenRewards(t *testing.T) {
 	if len(cases) != len(want) {
 		t.Fatalf("%d results for %d cases", len(cases), len(want))
 	}
-	row := newGolden(file)
 	for i, c := range cases {
-		row.cases++
 		t.Run(fmt.Sprintf("%02d", i), func(t *testing.T) {
 			w := want[i].(map[string]any)
-			row.equal(t, c.Response, asJSON(t, c), map[string]any{
+			equal(t, c.Response, asJSON(t, c), map[string]any{
 				"format_reward": w["format_reward"], "answer_reward": w["answer_reward"], "reward": w["reward"],
 			})
 		})

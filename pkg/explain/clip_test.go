@@ -41,11 +41,7 @@ func TestClipOfARareToken(t *testing.T) {
 				[]float64{c.Objective, c.Gradient, c.HighestProb}, []float64{tt.objective, tt.gradient, tt.highest})
 		})
 	}
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	textHas(t, b.String(), "old policy (at sampling) -3.9 2.0%", "policy (now) -2.3 10.0%", "ratio exp(1.6) = 4.95",
+	textHas(t, textOf(t, r), "old policy (at sampling) -3.9 2.0%", "policy (now) -2.3 10.0%", "ratio exp(1.6) = 4.95",
 		"+1 0.20 4.95 1.20 1.2000 0.0000 high", "+1 0.28 4.95 1.28 1.2800 0.0000 high",
 		"-1 0.20 4.95 1.20 -4.9530 -4.9530 no", "Probabilities rounded to whole percent (2% and 10%) would give a ratio of 5.00.")
 }

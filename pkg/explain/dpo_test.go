@@ -27,11 +27,7 @@ func TestDPOOfTheDefaultPairs(t *testing.T) {
 	if len(r.Compared) != len(rl.PreferenceLosses()) {
 		t.Errorf("%d losses to compare", len(r.Compared))
 	}
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	textHas(t, b.String(), "0 rejected 2 -4.3000 -2.3000 -2.0000 -0.2000", "0 0.1600 54.0% yes 0.6163", "1 -0.0600 48.5% no 0.7236",
+	textHas(t, textOf(t, r), "0 rejected 2 -4.3000 -2.3000 -2.0000 -0.2000", "0 0.1600 54.0% yes 0.6163", "1 -0.0600 48.5% no 0.7236",
 		"exo_pair (label_smoothing 0.001)", "Pair 0 is right although", "margin -0.0600 weighs 0.0257", "21.97 nats")
 }
 
@@ -119,20 +115,12 @@ func TestRewardModel(t *testing.T) {
 	same(t, "centering", []float64{r.Pairs[0].Centering, r.Pairs[1].Centering, r.Pairs[2].Centering}, []float64{0.04, 0.0049, 0.0036})
 	same(t, "loss, accuracy, margin, mean", []float64{r.Loss, r.Accuracy, r.Margin, r.Mean},
 		[]float64{(nls(3) + nls(-0.4) + nls(-1.2) + 0.0485) / 3, 2. / 3, 1.9 / 3, 0.55})
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	textHas(t, b.String(), "difference -1.2000 weighs most, 76.9%", "Pair 1 asks for a margin of 0.5", "the centering pulls")
+	textHas(t, textOf(t, r), "difference -1.2000 weighs most, 76.9%", "Pair 1 asks for a margin of 0.5", "the centering pulls")
 	o.Centering, o.Margins = 0, nil
 	if r, err = RewardModel(o); err != nil {
 		t.Fatal(err)
 	}
-	b.Reset()
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	textHas(t, b.String(), "so they have no zero")
+	textHas(t, textOf(t, r), "so they have no zero")
 
 	_, err = RewardModel(RewardModelOptions{})
 	wantError(t, err, "explain reward-model: reward model loss: no pairs")

@@ -3,7 +3,6 @@ package explain
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -44,11 +43,7 @@ func TestLengthNormOfTheAssignment(t *testing.T) {
 			same(t, "gradient", slices.Concat(f.Gradient...), tt.gradient)
 		})
 	}
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	textHas(t, b.String(),
+	textHas(t, textOf(t, r),
 		"masked_mean its length [2.0000, 2.0000] 2.0000 [0.2500, 0.1429]",
 		"masked_normalize 7 [1.1429, 2.0000] 1.5714 [0.1429, 0.1429]",
 		"0.2500 0.2500 0.2500 0.2500 0.0000 0.0000 0.0000",

@@ -123,11 +123,7 @@ func TestLogProbsForms(t *testing.T) {
 			if len(j) != 7 || j["completion_ids"] == nil || j["logprobs"] == nil || j["entropy"] == nil {
 				t.Errorf("JSON %v", j)
 			}
-			var b strings.Builder
-			if err := r.WriteText(&b); err != nil {
-				t.Fatal(err)
-			}
-			textHas(t, b.String(), "<eos>", "has log-probability")
+			textHas(t, textOf(t, r), "<eos>", "has log-probability")
 		})
 	}
 }

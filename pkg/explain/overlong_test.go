@@ -2,7 +2,6 @@ package explain
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"grpo/pkg/rl"
@@ -45,11 +44,7 @@ func TestOverlong(t *testing.T) {
 	if r.Truncated != 1 || r.AtLimit != 2 || r.TokensKept != 12092 {
 		t.Errorf("result %+v", r)
 	}
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	textHas(t, b.String(), "8192 no no 0 -1.0954 40.4% 0.0%", "8192 yes yes 1 0.7303 40.4% 67.7%",
+	textHas(t, textOf(t, r), "8192 no no 0 -1.0954 40.4% 0.0%", "8192 yes yes 1 0.7303 40.4% 67.7%",
 		"A test for length >= 8192 would have dropped it", "each kept token weighs 1.68 times as much")
 	if v := asJSON(t, r).(map[string]any)["completions"].([]any)[2].(map[string]any)["advantage_if_left_out_of_baseline"]; v != nil {
 		t.Errorf("NaN became %v in JSON", v)
@@ -78,11 +73,7 @@ func TestOverlongOfOtherBatches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var b strings.Builder
-			if err := r.WriteText(&b); err != nil {
-				t.Fatal(err)
-			}
-			textHas(t, b.String(), tt.want...)
+			textHas(t, textOf(t, r), tt.want...)
 		})
 	}
 }

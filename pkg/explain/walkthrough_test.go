@@ -38,11 +38,7 @@ func TestWalkthrough(t *testing.T) {
 	loss := (-(2.4+e(-.05)+1)/4 + (0.8+e(.1)+1)/3) * a / 3
 	same(t, "loss", []float64{r.Loss}, []float64{loss})
 	same(t, "clip fraction", []float64{*r.ClipFraction, float64(r.ClippedTokens), float64(r.Tokens)}, []float64{1. / 3, 3, 9})
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	textHas(t, b.String(), "another std here, 0.408, and advantages [1.225, -1.225, 0.000]",
+	textHas(t, textOf(t, r), "another std here, 0.408, and advantages [1.225, -1.225, 0.000]",
 		"The sample std is 0.500 and gives [1.000, -1.000, 0.000]", "loss -0.0398", "3 of 9 tokens lost their gradient to the clip")
 	asJSON(t, r)
 }
