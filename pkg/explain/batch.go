@@ -241,10 +241,13 @@ func wrongKind(e *json.SemanticError) error {
 	case errors.Is(e, strconv.ErrRange):
 		return errOutOfRange
 	}
-	want := map[reflect.Kind]string{
-		reflect.Float64: "a number", reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "a list",
+	want := "an object"
+	if e.GoType != nil {
+		want = cmp.Or(map[reflect.Kind]string{
+			reflect.Float64: "a number", reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "a list",
+		}[e.GoType.Kind()], want)
 	}
-	return fmt.Errorf("%s; it must be %s", kinds[e.JSONKind], cmp.Or(want[e.GoType.Kind()], "an object"))
+	return fmt.Errorf("%s; it must be %s", kinds[e.JSONKind], want)
 }
 
 var errOutOfRange = errors.New("out of the range of a 64-bit number")
