@@ -247,7 +247,8 @@ with them. TinyLM's completions get its <eos>, which no text can stand for.`,
 			return run(cmd, s, o, runLogProbs)
 		},
 	}
-	const names = "a Hugging Face `folder`, a GGUF or safetensors file, a run's folder, or base for the embedded base model"
+	const names = "a Hugging Face `folder`, a GGUF or safetensors file, a run's folder, " +
+		"or base for the embedded base model"
 	c.Flags().StringVar(&o.model, "model", "base", names)
 	c.Flags().StringVar(&o.model, "checkpoint", "base", names)
 	_ = c.Flags().MarkHidden("checkpoint") // the name in earlier versions; an error means that it does not exist

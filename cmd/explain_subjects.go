@@ -250,7 +250,8 @@ prints the log-probabilities of a completion under a checkpoint.`,
 	}
 	o := worked(s, c, explain.DefaultDPO(), explain.DPO)
 	f := c.Flags()
-	const row = "log-probabilities of the %s completion's tokens under the %s, `floats` such as -0.1,-2.5 (repeat for each pair)"
+	const row = "log-probabilities of the %s completion's tokens under the %s, " +
+		"`floats` such as -0.1,-2.5 (repeat for each pair)"
 	for _, r := range []struct {
 		name, completion, model string
 		to                      *[][]float64
@@ -266,7 +267,8 @@ prints the log-probabilities of a completion under a checkpoint.`,
 
 // preferenceVars adds the flags of the loss.
 func preferenceVars(c *cobra.Command, f *pflag.FlagSet, cfg *rl.PreferenceConfig) {
-	listVar(f, &cfg.Losses, "loss-type", "`names` of the losses: "+strings.Join(rl.PreferenceLosses(), ", ")+" (default sigmoid)",
+	listVar(f, &cfg.Losses, "loss-type",
+		"`names` of the losses: "+strings.Join(rl.PreferenceLosses(), ", ")+" (default sigmoid)",
 		func(text string) (list []rl.PreferenceLoss, err error) {
 			for name := range strings.SplitSeq(text, ",") {
 				list = append(list, rl.PreferenceLoss(name))
@@ -275,10 +277,13 @@ func preferenceVars(c *cobra.Command, f *pflag.FlagSet, cfg *rl.PreferenceConfig
 		})
 	listVar(f, &cfg.Weights, "loss-weights", "weight of each loss, as comma-separated `floats` (default 1 each)", parseRow)
 	f.Float64Var(&cfg.Beta, "beta", cfg.Beta, "factor of the log-ratios in the rewards")
-	f.Float64Var(&cfg.LabelSmoothing, "label-smoothing", 0, "probability of a wrong label, for exo_pair, robust, aot and aot_unpaired")
-	f.StringVar(&cfg.Divergence, "f-divergence-type", cfg.Divergence, "`name` of the divergence: "+strings.Join(rl.Divergences(), ", "))
+	f.Float64Var(&cfg.LabelSmoothing, "label-smoothing", 0,
+		"probability of a wrong label, for exo_pair, robust, aot and aot_unpaired")
+	f.StringVar(&cfg.Divergence, "f-divergence-type", cfg.Divergence,
+		"`name` of the divergence: "+strings.Join(rl.Divergences(), ", "))
 	f.Float64Var(&cfg.AlphaCoef, "f-alpha-divergence-coef", cfg.AlphaCoef, "alpha of alpha_divergence")
-	f.Float64Var(&cfg.LDAlpha, "ld-alpha", cfg.LDAlpha, "weight of the tokens beyond the shorter completion's length (1 = off)")
+	f.Float64Var(&cfg.LDAlpha, "ld-alpha", cfg.LDAlpha,
+		"weight of the tokens beyond the shorter completion's length (1 = off)")
 	f.Float64Var(&cfg.DiscoPOPTau, "discopop-tau", 0, "temperature of discopop (0 = 0.05)")
 	complete(c, "loss-type", rl.PreferenceLosses, cobra.ShellCompDirectiveNoFileComp)
 	complete(c, "f-divergence-type", rl.Divergences, cobra.ShellCompDirectiveNoFileComp)
@@ -294,9 +299,11 @@ func newExplainRewardModel(s *State) *cobra.Command {
 	o := worked(s, c, explain.DefaultRewardModel(), explain.RewardModel)
 	f := c.Flags()
 	f.Float64SliceVar(&o.Chosen, "chosen", o.Chosen, "scores of the chosen completions, as comma-separated `floats`")
-	f.Float64SliceVar(&o.Rejected, "rejected", o.Rejected, "scores of the rejected completions, as comma-separated `floats`")
+	f.Float64SliceVar(&o.Rejected, "rejected", o.Rejected,
+		"scores of the rejected completions, as comma-separated `floats`")
 	listVar(f, &o.Margins, "margin", "margin of each pair, as comma-separated `floats` (default 0 each)", parseRow)
-	f.Float64Var(&o.Centering, "centering", o.Centering, "center_rewards_coefficient: weight of the squared sum of a pair's scores")
+	f.Float64Var(&o.Centering, "centering", o.Centering,
+		"center_rewards_coefficient: weight of the squared sum of a pair's scores")
 	return c
 }
 

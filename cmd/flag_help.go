@@ -140,7 +140,9 @@ func haveFlag(c *cobra.Command, name string) string {
 
 // complete lists the values of a flag for the shell.
 func complete(c *cobra.Command, flag string, values func() []string, then cobra.ShellCompDirective) {
-	completeWith(c, flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return values(), then })
+	completeWith(c, flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return values(), then
+	})
 }
 
 func completeWith(c *cobra.Command, flag string, list cobra.CompletionFunc) {

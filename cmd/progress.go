@@ -194,7 +194,8 @@ func (p *progress) SFTStep(s train.SFTStep, steps int) {
 func (p *progress) RewardModelStep(s train.RewardModelStep, steps int) {
 	p.took(s.Step, steps, fmt.Sprintf("loss %.4f", s.Loss))
 	if e := s.Eval; e != nil {
-		p.line("step %d/%d  loss %.4f  held-out pairs: loss %.4f  accuracy %.3f  margin %.3f", s.Step, steps, s.Loss, e.Loss, e.Accuracy, e.Margin)
+		p.line("step %d/%d  loss %.4f  held-out pairs: loss %.4f  accuracy %.3f  margin %.3f",
+			s.Step, steps, s.Loss, e.Loss, e.Accuracy, e.Margin)
 	}
 }
 

@@ -65,7 +65,8 @@ func (r DPOResult) Figure() (plots.ExplainFigure, error) {
 	}
 	const xLabel = "log-ratio of chosen minus rejected (nats)"
 	value := plots.ExplainPanel{
-		Title: "Loss", XLabel: xLabel, YLabel: "loss of the pair", XMin: -right, XMax: right, YMax: 1.2 * (1 + r.Beta*right),
+		Title: "Loss", XLabel: xLabel, YLabel: "loss of the pair", XMin: -right, XMax: right,
+		YMax: 1.2 * (1 + r.Beta*right),
 	}
 	slope := plots.ExplainPanel{
 		Title: "Derivative", XLabel: xLabel, YLabel: "by the difference", XMin: -right, XMax: right,
@@ -99,9 +100,10 @@ func (r DPOResult) Figure() (plots.ExplainFigure, error) {
 		slope.Points = append(slope.Points, plots.ExplainPoint{Name: name, X: d, Y: dy})
 	}
 	return plots.ExplainFigure{
-		Title:   "Losses of a preference pair",
-		Setting: fmt.Sprintf("beta %s, f_divergence_type %s; one token each, log-ratios d/2 and -d/2", short(r.Beta), r.Divergence),
-		Panels:  []plots.ExplainPanel{value, slope},
+		Title: "Losses of a preference pair",
+		Setting: fmt.Sprintf("beta %s, f_divergence_type %s; one token each, log-ratios d/2 and -d/2",
+			short(r.Beta), r.Divergence),
+		Panels: []plots.ExplainPanel{value, slope},
 		Caption: []string{
 			"d is the log-ratio of the chosen completion (policy to reference) minus that of the rejected one.",
 			"Where the derivative is 0, the pair has no effect on the policy.",
@@ -112,7 +114,8 @@ func (r DPOResult) Figure() (plots.ExplainFigure, error) {
 // at is the loss of a pair of one token each with the log-ratios d/2 and -d/2, and its derivative by d.
 func (r DPOResult) at(l rl.PreferenceLoss, d float64) (value, slope float64, err error) {
 	got, err := rl.Preference(r.only(l), rl.PreferenceBatch{
-		Shape: rl.Shape{B: 2, T: 1}, Mask: []bool{true, true}, LogProbs: []float64{d / 2, -d / 2}, RefLogProbs: []float64{0, 0},
+		Shape: rl.Shape{B: 2, T: 1}, Mask: []bool{true, true}, LogProbs: []float64{d / 2, -d / 2},
+		RefLogProbs: []float64{0, 0},
 	})
 	if err != nil {
 		return 0, 0, err

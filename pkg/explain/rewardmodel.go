@@ -54,7 +54,9 @@ func RewardModel(o RewardModelOptions) (out RewardModelResult, err error) {
 	if err := finite("a margin", o.Margins...); err != nil {
 		return out, err
 	}
-	loss, err := rl.BradleyTerry(rl.RewardPairs{Chosen: o.Chosen, Rejected: o.Rejected, Margins: o.Margins, Centering: o.Centering})
+	loss, err := rl.BradleyTerry(rl.RewardPairs{
+		Chosen: o.Chosen, Rejected: o.Rejected, Margins: o.Margins, Centering: o.Centering,
+	})
 	if err != nil {
 		return out, err
 	}
@@ -82,7 +84,8 @@ func RewardModel(o RewardModelOptions) (out RewardModelResult, err error) {
 		if p.Difference > 0 {
 			right++
 		}
-		if err := computed("a loss or a gradient", []float64{p.Difference, p.Preference, p.Centering, p.GradChosen, p.GradRejected}); err != nil {
+		if err := computed("a loss or a gradient",
+			[]float64{p.Difference, p.Preference, p.Centering, p.GradChosen, p.GradRejected}); err != nil {
 			return out, err
 		}
 	}
