@@ -63,18 +63,18 @@ func ReadFile(path string, stdin io.Reader) (File, error) {
 // twice or have another case, and unknown fields. A null counts as missing, and keeps a default.
 func (f File) decode(to any, defaults ...*json.Unmarshalers) error {
 	if len(bytes.TrimSpace(f.Data)) == 0 {
-		return fmt.Errorf("%s: the file is empty", f.Name)
+		return errors.New("the file is empty")
 	}
 	var raw jsontext.Value
 	if err := json.Unmarshal(f.Data, &raw); err != nil {
-		return f.locate(err)
+		return err
 	}
 	cleaned, err := withoutComments(raw)
 	if err != nil {
-		return f.locate(err)
+		return err
 	}
-	return f.locate(json.Unmarshal(cleaned, to, json.RejectUnknownMembers(true), jsonv1.MergeWithLegacySemantics(true),
-		json.WithUnmarshalers(json.JoinUnmarshalers(append(defaults, json.UnmarshalFromFunc(readCount))...))))
+	return json.Unmarshal(cleaned, to, json.RejectUnknownMembers(true), jsonv1.MergeWithLegacySemantics(true),
+		json.WithUnmarshalers(json.JoinUnmarshalers(append(defaults, json.UnmarshalFromFunc(readCount))...)))
 }
 
 // withoutComments removes fields whose names start with "_". It bounds the lists of cases, whose elements
@@ -116,15 +116,17 @@ func defaulted[T any](values T) *json.Unmarshalers {
 	})
 }
 
-// locate adds the file, the line and the field to an error:
-// "cases.json: line 7: cases[1].config.epsilon: a string; it must be a number".
-func (f File) locate(err error) error {
+// wrap adds the subject, the file, the line and the field to the error of its function:
+// "explain loss: cases.json: line 7: cases[1].config.epsilon: a string; it must be a number".
+func (f File) wrap(subject string, to *error) {
+	err := *to
+	if err == nil {
+		return
+	}
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
 	var field *fieldError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &field):
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
 		field = &fieldError{path(syntax.JSONPointer), errors.New("the field appears twice")}
@@ -133,16 +135,16 @@ func (f File) locate(err error) error {
 		if at < len(f.Data) && strings.IndexByte("NI", f.Data[at]) >= 0 {
 			hint = " (JSON has no NaN and no Infinity; write null for a missing number)"
 		}
-		return fmt.Errorf("%s: line %d: %w%s", f.Name, f.line(at), syntax.Err, hint)
+		err = fmt.Errorf("line %d: %w%s", f.line(at), syntax.Err, hint)
 	case errors.As(err, &semantic):
 		field = &fieldError{path(semantic.JSONPointer), wrongKind(semantic)}
-	default:
-		return fmt.Errorf("%s: %w", f.Name, err)
 	}
-	if field.at == "" {
-		return fmt.Errorf("%s: %w", f.Name, field.err)
+	if field != nil {
+		if err = field.err; field.at != "" {
+			err = fmt.Errorf("line %d: %w", f.line(f.offset(field.at)), field)
+		}
 	}
-	return fmt.Errorf("%s: line %d: %w", f.Name, f.line(f.offset(field.at)), field)
+	*to = fmt.Errorf("explain %s: %s: %w", subject, f.Name, err)
 }
 
 // line is the number of the line with this byte.

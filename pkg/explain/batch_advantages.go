@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -80,28 +81,28 @@ func GroupedAdvantages(f File, eps float64) (Batch, error) {
 }
 
 func groupedAdvantages(f File, eps float64) (cases []AdvantageCase, err error) {
-	defer named("advantages", &err)
+	defer f.wrap("advantages", &err)
 	var in advantageFile
 	if err := f.decode(&in, defaulted(grpoCase{Scale: "group", Aggregate: sumFirst})); err != nil {
 		return nil, err
 	}
 	if in.Beta != nil {
 		if err := in.Beta.check("/rloo_beta_inputs"); err != nil {
-			return nil, f.locate(err)
+			return nil, err
 		}
 	}
 	grpo, err := readCases("grpo", in.GRPO, func(c grpoCase, at path) (AdvantageCase, error) { return c.compute(at, eps) })
 	if err != nil {
-		return nil, f.locate(err)
+		return nil, err
 	}
 	rloo, err := readCases("rloo", in.RLOO, func(c rlooCase, at path) (AdvantageCase, error) {
 		return c.compute(at, eps, in.Beta)
 	})
 	if err != nil {
-		return nil, f.locate(err)
+		return nil, err
 	}
 	if cases = inOrder(f, "grpo", grpo, "rloo", rloo); len(cases) == 0 {
-		return nil, fmt.Errorf(`%s: no cases: there is neither a list "grpo" nor a list "rloo"`, f.Name)
+		return nil, errors.New(`no cases: there is neither a list "grpo" nor a list "rloo"`)
 	}
 	return cases, nil
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -82,36 +83,36 @@ func Losses(f File) (Batch, error) {
 }
 
 func losses(f File) (cases []LossCase, err error) {
-	defer named("loss", &err)
+	defer f.wrap("loss", &err)
 	var in lossFile
 	if err := f.decode(&in, defaulted(trlDefaults), defaulted(verlDefaults)); err != nil {
 		return nil, err
 	}
 	batch, err := in.Inputs.batch("/inputs")
 	if err != nil {
-		return nil, f.locate(err)
+		return nil, err
 	}
 	requests, err := readCases("cases", in.Cases, trlCase.request)
 	if err != nil {
-		return nil, f.locate(err)
+		return nil, err
 	}
 	verl, err := readCases("policy_losses", in.PolicyLosses, verlCase.request)
 	if err != nil {
-		return nil, f.locate(err)
+		return nil, err
 	}
 	requests = inOrder(f, "cases", requests, "policy_losses", verl)
 	n := batch.Shape.Len()
 	switch {
 	case len(requests) == 0:
-		return nil, fmt.Errorf(`%s: no cases: there is neither a list "cases" (TRL) nor "policy_losses" (verl)`, f.Name)
+		return nil, errors.New(`no cases: there is neither a list "cases" (TRL) nor "policy_losses" (verl)`)
 	case len(requests) > maxNumbers/n:
-		return nil, fmt.Errorf("%s: %d cases of %d tokens are more than %d numbers (split the cases)",
-			f.Name, len(requests), n, maxNumbers)
+		return nil, fmt.Errorf("%d cases of %d tokens are more than %d numbers (split the cases)",
+			len(requests), n, maxNumbers)
 	}
 	for _, r := range requests {
 		c, err := r.compute(batch)
 		if err != nil {
-			return nil, f.locate(r.at.errorf("%w", err))
+			return nil, r.at.errorf("%w", err)
 		}
 		cases = append(cases, c)
 	}
@@ -258,8 +259,8 @@ func lossTable(cases []LossCase, checks []Check) caseTable {
 	t := caseTable{columns: "lllrrrrrrl", checks: checks, rows: [][]string{
 		{"case", "configuration", "", "loss", "|gradient|", "clipped", "low", "high", "dual"},
 	}}
-	t.notes = []string{"|gradient| is the norm of dL/dlogp over all tokens. clipped, low, high and dual are fractions of " +
-		"the tokens (of the sequences for a sequence-level ratio). --json prints all gradients and metrics."}
+	t.notes = []string{"|gradient| is the norm of dL/dlogp over all tokens. clipped, low, high and dual are fractions " +
+		"of the tokens (of the sequences for a sequence-level ratio). --json prints all gradients and metrics."}
 	onPolicy := map[bool]string{true: "on-policy"}
 	for i, c := range cases {
 		squares := 0.0

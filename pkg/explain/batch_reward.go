@@ -52,16 +52,16 @@ func Rewards(f File) (Batch, error) {
 }
 
 func rewards(f File) (cases []RewardCase, err error) {
-	defer named("reward", &err)
+	defer f.wrap("reward", &err)
 	var in rewardFile
 	if err := f.decode(&in, defaulted(rewardFields{Fn: "r1_zero_reward_fn"})); err != nil {
 		return nil, err
 	}
 	if len(in.Cases) == 0 {
-		return nil, f.locate(path("/cases").errorf("no cases"))
+		return nil, path("/cases").errorf("no cases")
 	}
 	cases, err = readCases("cases", in.Cases, rewardFields.grade)
-	return cases, f.locate(err)
+	return cases, err
 }
 
 func (in rewardFields) grade(at path) (c RewardCase, err error) {

@@ -15,7 +15,8 @@
 //	logprobs.go      the log-probability of each token of a completion
 //
 // A subject is a function from options to a result. The result can be written as JSON and as text,
-// and may have a figure for pkg/plots.
+// and may have a figure for pkg/plots. The text is a template of the subject's name in pages/, which
+// page.go renders.
 //
 // The batch files compute a user's own cases, in the formats of the reference data of TRL, verl and
 // the assignment: batch.go reads them into structs, and the others compute losses, advantages and
