@@ -180,3 +180,16 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestAlign(t *testing.T) {
+	rows := [][]string{{"é", "b", "", "d"}, {"aaa", "bb", "c", ""}, {"x"}}
+	for columns, want := range map[string]string{
+		"l":  "é    b      d\naaa  bb  c\nx",
+		"lr": "é     b     d\naaa  bb  c\nx",
+		"r":  "  é   b     d\naaa  bb  c\n  x",
+	} {
+		if got := strings.Join(Align(columns, rows), "\n"); got != want {
+			t.Errorf("%s:\n%q, want\n%q", columns, got, want)
+		}
+	}
+}
