@@ -107,7 +107,7 @@ type Scan struct {
 // Scan freezes the sweep in its folder, or finds it there, copies finished runs of other folders as
 // [Run] does, and returns what is missing. It starts nothing. A run that can't be trained is a note.
 //
-// Errors: those of [Prepare].
+// Errors: see [Prepare].
 func (p *Located) Scan(ctx context.Context, opts Options) (*Scan, error) {
 	if err := p.Prepare(opts.Observer.Note); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (s *scan) leaveQueued(ctx context.Context) {
 
 func (s *scan) note(format string, args ...any) { s.opts.Observer.Note(fmt.Sprintf(format, args...)) }
 
-// in returns the runs in these phases, those of the first phase first.
+// in returns the runs in these phases, phase after phase.
 func (s *scan) in(phases ...phase) (out []*job) {
 	for _, p := range phases {
 		for _, j := range s.jobs {

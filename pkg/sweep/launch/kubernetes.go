@@ -36,7 +36,7 @@ type kubeReport struct {
 	Manifest string   `json:"manifest,omitempty"` // without a file
 }
 
-// settings are those of a Job for a sweep.
+// settings describe a Job for a sweep.
 func (kubernetes) settings(p *sweep.Plan, failFast bool) (kube.Settings, error) {
 	need := p.Needs(p.Manifest.Runs)
 	out := kube.Settings{
@@ -125,7 +125,7 @@ func (k kubernetes) Submit(ctx context.Context, j *Job) (*Receipt, error) {
 		return &Receipt{}, k.allFinished(j)
 	}
 	what := kubeReport{Dir: j.Dir, File: j.Manifest}
-	var settings kube.Settings // of the last sweep: the claim and the namespace are those of all
+	var settings kube.Settings // of the last sweep; all have the same claim and namespace
 	var jobs []kube.Job
 	var text bytes.Buffer
 	for i, p := range sweeps {

@@ -61,10 +61,10 @@ type Kind struct {
 // Kinds are all launchers.
 var Kinds = []Kind{localKind, slurmKind, kubernetesKind}
 
-// Stays says when a command stays until the runs have ended.
+// Stays is when a command stays until the runs have ended.
 type Stays int
 
-// A command stays.
+// When a command stays.
 const (
 	Never Stays = iota
 	WithWait
@@ -77,7 +77,7 @@ type Flag struct{ Name, Key, Type, Usage string }
 // KindOf returns the launcher of the type in a configuration.
 func KindOf(l config.Launcher) Kind {
 	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == l.Type })
-	return Kinds[i] // a test compares the names with those of the configuration
+	return Kinds[i] // a test compares the names with the types of the configuration
 }
 
 // Options say how a command trains its runs.
@@ -140,7 +140,7 @@ func Run(ctx context.Context, j *Job) (*Outcome, error) {
 	} else {
 		j.Print("sweep folder " + j.Dir)
 		if text := j.Sweep.AddedText(); text != "" {
-			j.Note(text)
+			j.Print("note: " + text)
 		}
 	}
 	receipt, err := k.Submit(ctx, j)
@@ -148,6 +148,7 @@ func Run(ctx context.Context, j *Job) (*Outcome, error) {
 		out.Receipt = receipt
 		return out, err
 	}
+	ended := true
 	switch {
 	case !receipt.Pending:
 		err = j.reportAll()
@@ -156,14 +157,12 @@ func Run(ctx context.Context, j *Job) (*Outcome, error) {
 			j.Print(receipt.Short)
 		}
 		out.Stayed = true
-		if ended, err := k.Wait(ctx, j); !ended {
-			return out, err
-		} else if err != nil {
-			return out, errors.Join(err, j.finish(out))
-		}
+		ended, err = k.Wait(ctx, j)
 	default:
-		out.Receipt = receipt
-		return out, nil
+		ended, out.Receipt = false, receipt
+	}
+	if !ended {
+		return out, err
 	}
 	return out, errors.Join(err, j.finish(out))
 }
@@ -185,8 +184,8 @@ func (j *Job) finish(out *Outcome) error {
 	return nil
 }
 
-// reportAll reports every part whose folder exists. Runs without a result are an error: all that could
-// be handed over were.
+// reportAll reports every part whose folder exists, when there is nothing to wait for. A run without a
+// result has failed then.
 func (j *Job) reportAll() error {
 	unfinished := 0
 	for i := range j.parts() {
@@ -208,7 +207,7 @@ func (j *Job) reportAll() error {
 	return fmt.Errorf("%s failed (grpo status shows why)", textutil.Count(unfinished, "run"))
 }
 
-// Settings are those of the section launcher.
+// Settings returns the section launcher of the configuration.
 func (j *Job) Settings() config.Launcher {
 	if j.Study != nil {
 		return j.Study.Parts[0].Launcher
@@ -266,7 +265,12 @@ func (j *Job) open(i int) (*sweepdir.Sweep, error) {
 // report writes the report on sweep i.
 func (j *Job) report(i int, sw *sweepdir.Sweep) error {
 	a, paths, err := report.WriteSweep(sw.Dir, sw, report.Output{})
-	j.reports[i], j.files = a, append(j.files, paths...)
+	j.reports[i] = a
+	for _, p := range paths {
+		if !slices.Contains(j.files, p) { // a report may be written again
+			j.files = append(j.files, p)
+		}
+	}
 	return err
 }
 

@@ -122,7 +122,7 @@ func (t Task) LaunchFailed() bool {
 	return t.Held() && strings.HasPrefix(strings.ReplaceAll(t.Reason, "_", " "), "launch failed")
 }
 
-// HeldText says how a held job starts; empty for another.
+// HeldText is how a held job starts; empty for another job.
 func (t Task) HeldText() string {
 	if !t.Held() {
 		return ""

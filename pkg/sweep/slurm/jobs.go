@@ -95,7 +95,7 @@ func (s Submission) logOf(dir string, index int) string {
 	return filepath.Join(dir, Dir, fmt.Sprintf("%s_%d.log", s.Job, index-s.Offset))
 }
 
-// Queue is what Slurm says about the submissions of a sweep or a study.
+// Queue is the submissions of a sweep or a study, with the last answer of squeue.
 type Queue struct {
 	Dir         string
 	Submissions []Submission
@@ -152,7 +152,7 @@ func ReadQueues(ctx context.Context, dirs []string, run Exec) (out []*Queue, err
 	return out, err
 }
 
-// comments are those of the submitted jobs, by id.
+// comments are the comments of the submitted jobs, by id.
 func (q *Queue) comments() map[string]string {
 	out := map[string]string{}
 	for _, s := range q.Submissions {
@@ -292,7 +292,7 @@ func CancelAll(ctx context.Context, dir string, run Exec) (ids []string, submitt
 }
 
 // Follower is the [sweep.Queue] of a sweep, whose jobs are recorded in its own folder, the first, and
-// in that of its study.
+// in the folder of its study.
 type Follower struct {
 	run    Exec
 	dirs   []string
