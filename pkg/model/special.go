@@ -28,8 +28,8 @@ type SpecialTokens struct {
 var (
 	ErrNoEnd = errors.New("the model names no end token, so no completion can end (add eos_token to " +
 		"tokenizer_config.json, or to a GGUF file tokenizer.ggml.eos_token_id)")
-	ErrNoAnswerEnd = errors.New("the model names several end tokens, and none that follows an answer (add eos_token to " +
-		"tokenizer_config.json)")
+	ErrNoAnswerEnd = errors.New("the model names several end tokens, and none that follows an answer (add " +
+		"eos_token to tokenizer_config.json)")
 )
 
 // Check returns [ErrNoEnd] or nil.

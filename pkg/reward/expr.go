@@ -112,7 +112,8 @@ func (e *expression) Score(b Batch) (Scores, error) {
 			continue
 		}
 		if failed++; first == nil {
-			first = fmt.Errorf("reward %s: step %d: the expression failed for completion %d: %w", e.spec.Name, b.Step, i+1, err)
+			first = fmt.Errorf("reward %s: step %d: the expression failed for completion %d: %w",
+				e.spec.Name, b.Step, i+1, err)
 		}
 	}
 	switch {

@@ -78,7 +78,8 @@ func parseAnswer(line []byte, id, n int) (Scores, error) {
 		case !ok:
 			return Scores{}, fmt.Errorf("no %q (copy it from the request)", want.key)
 		case json.Unmarshal(raw, &got) != nil || string(raw) == "null" || got != want.value:
-			return Scores{}, fmt.Errorf("%q is %s, want %d (%s)", want.key, textutil.Show(string(raw)), want.value, want.fix)
+			return Scores{}, fmt.Errorf("%q is %s, want %d (%s)",
+				want.key, textutil.Show(string(raw)), want.value, want.fix)
 		}
 	}
 	rewards, err := list(fields, "rewards", n)
@@ -135,7 +136,8 @@ func list(fields map[string]json.RawMessage, key string, n int) ([]any, error) {
 	case err != nil || out == nil:
 		return nil, fmt.Errorf("%q is %s, want a list", key, textutil.Show(string(raw[:min(len(raw), 80)])))
 	case len(out) != n:
-		return nil, fmt.Errorf("%q has %s for %s", key, textutil.Count(len(out), "element"), textutil.Count(n, "completion"))
+		return nil, fmt.Errorf("%q has %s for %s",
+			key, textutil.Count(len(out), "element"), textutil.Count(n, "completion"))
 	}
 	return out, nil
 }

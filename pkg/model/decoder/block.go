@@ -63,7 +63,8 @@ type Saved[V any] struct {
 // NewSaved allocates what a block keeps. The block replaces in if mid is the same matrix.
 func NewSaved[V any](m Machine[V], n *Network, in, mid V) *Saved[V] {
 	a := attentionOf(n.Config)
-	s := &Saved[V]{In: in, Mid: mid, QKV: m.Matrix(a.width()), Attn: m.Matrix(a.q()), GateUp: m.Matrix(2 * n.Config.FFN)}
+	s := &Saved[V]{In: in, Mid: mid, QKV: m.Matrix(a.width()), Attn: m.Matrix(a.q()),
+		GateUp: m.Matrix(2 * n.Config.FFN)}
 	m.Keep(&n.Layers[0], s)
 	return s
 }

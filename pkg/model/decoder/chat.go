@@ -179,7 +179,8 @@ func (d *Description) ChatFrame(system string, turns []string) (Frame, error) {
 	}
 	const mark = "The-Question-goes-HERE"
 	render := func(question string) (string, error) {
-		return chat.render(append(messages[:len(messages):len(messages)], hf.Message{Role: "user", Content: question}), true)
+		last := hf.Message{Role: "user", Content: question}
+		return chat.render(append(messages[:len(messages):len(messages)], last), true)
 	}
 	text, err := render(mark)
 	if err != nil {

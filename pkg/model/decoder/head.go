@@ -61,7 +61,8 @@ func (o *headOp) each(again bool, f func(from, n int, probs []float32)) {
 		}
 		if !again || !o.keep {
 			o.net.Head.forward(o.pool, n, o.rows, false, o.logits)
-			o.pool.LogSoftmaxGather(n, vocab, o.logits, o.inv, o.targets[from:from+n], logp[from:], entropy[from:], o.logits)
+			o.pool.LogSoftmaxGather(n, vocab, o.logits, o.inv, o.targets[from:from+n], logp[from:], entropy[from:],
+				o.logits)
 		}
 		f(from, n, o.logits)
 	}

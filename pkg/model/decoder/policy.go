@@ -78,8 +78,8 @@ func open(path string, bf16 bool, on model.Device, load func(*hf.Checkpoint) (*N
 	}
 	defer c.Close()
 	if c.Config.Score {
-		return nil, fmt.Errorf("open model %s: it is a reward model (a network for sequence classification), which has no "+
-			"probabilities of tokens: name a language model", path)
+		return nil, fmt.Errorf("open model %s: it is a reward model (a network for sequence classification), which has "+
+			"no probabilities of tokens: name a language model", path)
 	}
 	net, err := load(c)
 	if err != nil {

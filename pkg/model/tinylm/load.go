@@ -75,7 +75,8 @@ func WeightsOf(p *model.Params) (*Weights, error) {
 		}
 		if !slices.Equal(got.Shape, t.Shape) {
 			if t.Name == "head.weight" && slices.Equal(got.Shape, []int{1, spec.Hidden}) {
-				return nil, errors.New("it is a reward model, which has no probabilities of tokens: name a language model")
+				return nil, errors.New("it is a reward model, which has no probabilities of tokens: " +
+					"name a language model")
 			}
 			return nil, fmt.Errorf("tensor %q has shape %v, a model of vocab %d and hidden %d has %v",
 				t.Name, got.Shape, spec.Vocab, spec.Hidden, t.Shape)
