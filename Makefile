@@ -98,8 +98,8 @@ smoke: build ## the main job on a tiny configuration, in a few seconds
 	rm -rf results/smoke
 	./grpo train -c smoke --out results/smoke
 
-bench: ## benchmarks of the kernels and of a step
-	$(GO) test -run '^$$' -bench . -benchmem ./pkg/model/...
+bench: ## benchmark of the matmuls; grpo bench measures the other kernels and a step
+	$(GO) test -run '^$$' -bench . -benchmem ./pkg/model/kernel
 
 FUZZTIME ?= 30s
 FUZZ ?= .

@@ -18,6 +18,15 @@ type Tensor struct {
 	Data  []float32
 }
 
+// Elements is the number of elements that the shape of t has.
+func (t Tensor) Elements() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
 // Params are the trainable parameters of a network, or numbers of the same form
 // (gradients, moments): one flat slice and named views into it.
 type Params struct {
@@ -43,24 +52,16 @@ func NewParams(form []Tensor) *Params {
 	p := &Params{tensors: make([]Tensor, len(form))}
 	total := 0
 	for _, t := range form {
-		total += elements(t.Shape)
+		total += t.Elements()
 	}
 	p.Flat = make([]float32, total)
 	rest := p.Flat
 	for i, t := range form {
-		n := elements(t.Shape)
+		n := t.Elements()
 		p.tensors[i] = Tensor{t.Name, t.Shape, rest[:n:n]}
 		rest = rest[n:]
 	}
 	return p
-}
-
-func elements(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
 }
 
 // Tensors lists the named views in the order of Flat.

@@ -57,12 +57,7 @@ func ReadSpec(path string) (Spec, error) {
 
 // WeightsOf takes the weights from p, whose tensors may be in any order.
 func WeightsOf(p *model.Params) (*Weights, error) {
-	// A header can name a million tensors: look them up by name instead of searching all of them
-	// for each one.
-	at := make(map[string]model.Tensor, len(p.Tensors()))
-	for _, t := range p.Tensors() {
-		at[t.Name] = t
-	}
+	at := byName(p)
 	spec, err := specOf(at)
 	if err != nil {
 		return nil, err
@@ -92,6 +87,16 @@ func WeightsOf(p *model.Params) (*Weights, error) {
 	return w, nil
 }
 
+// byName has the tensors of p by their names: a header can name a million tensors, too many to
+// search all of them for each one.
+func byName(p *model.Params) map[string]model.Tensor {
+	at := make(map[string]model.Tensor, len(p.Tensors()))
+	for _, t := range p.Tensors() {
+		at[t.Name] = t
+	}
+	return at
+}
+
 // specOf derives the size of the model from the shapes.
 func specOf(at map[string]model.Tensor) (Spec, error) {
 	e, ok := at["embed.weight"]
@@ -104,11 +109,7 @@ func specOf(at map[string]model.Tensor) (Spec, error) {
 	s := Spec{Vocab: e.Shape[0], Hidden: e.Shape[1]}
 	have := 0
 	for _, t := range at {
-		n := 1
-		for _, d := range t.Shape {
-			n *= d
-		}
-		have += n
+		have += t.Elements()
 	}
 	for {
 		if _, ok := at[fmt.Sprintf("rnn.weight_hh_l%d", s.Layers)]; !ok {
@@ -134,10 +135,7 @@ func OpenRewardModel(path string, on model.Device) (*Critic, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := make(map[string]model.Tensor, len(p.Tensors()))
-	for _, t := range p.Tensors() {
-		at[t.Name] = t
-	}
+	at := byName(p)
 	spec, err := specOf(at)
 	if err == nil && slices.Equal(at["head.bias"].Shape, []int{spec.Vocab}) {
 		err = errors.New("it is a language model, whose head has a row for each token (train a reward model with " +

@@ -32,16 +32,11 @@ const (
 // EOS. A rune outside the vocabulary is Unk (tab and carriage return too), and
 // so is each byte that is not part of valid UTF-8.
 func Encode(text string) []int {
-	return AppendEncode(make([]int, 0, len(text)), text)
-}
-
-// AppendEncode appends the tokens of text to dst, as [Encode] does, and returns
-// the extended slice. With room in dst it does not allocate.
-func AppendEncode(dst []int, text string) []int {
+	ids := make([]int, 0, len(text))
 	for _, r := range text {
-		dst = append(dst, token(r))
+		ids = append(ids, token(r))
 	}
-	return dst
+	return ids
 }
 
 // Decode returns the text of ids. Pad, BOS and EOS have no text. Unk and ids outside the vocabulary

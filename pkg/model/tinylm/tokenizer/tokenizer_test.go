@@ -88,15 +88,3 @@ func TestKnown(t *testing.T) {
 		}
 	}
 }
-
-func TestAppendEncodeKeepsWhatIsThere(t *testing.T) {
-	buf := make([]int, 1, 8)
-	buf[0] = BOS
-	got := AppendEncode(buf, "a\n")
-	if want := []int{BOS, 70, Newline}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if n := testing.AllocsPerRun(100, func() { AppendEncode(buf, "7+5=12") }); n != 0 {
-		t.Errorf("%v allocations with room in dst", n)
-	}
-}
