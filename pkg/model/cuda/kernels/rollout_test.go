@@ -1,31 +1,21 @@
 //go:build withcuda && linux
 
-package kernels_test
+package kernels
 
 import (
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"reflect"
 	"testing"
 
 	"grpo/internal/cudaemu"
 	"grpo/pkg/model"
-	"grpo/pkg/model/cuda/kernels"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rng"
 )
-
-func to64(x []float32) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = float64(v)
-	}
-	return y
-}
 
 // lastStates are those of the prompts, layers×prompts×H, and the table.
 func lastStates(p *tinylm.Weights, prompts [][]int) (states, table []float32) {
@@ -63,7 +53,8 @@ func lastStates(p *tinylm.Weights, prompts [][]int) (states, table []float32) {
 // The rollout samples the same tokens as pkg/model's sampler.
 func TestRollout(t *testing.T) {
 	for _, spec := range []tinylm.Spec{
-		{Vocab: 7, Hidden: 5, Layers: 1}, {Vocab: 100, Hidden: 64, Layers: 2}, {Vocab: 40, Hidden: 34, Layers: 3}, {Vocab: 70, Hidden: 100, Layers: 1},
+		{Vocab: 7, Hidden: 5, Layers: 1}, {Vocab: 100, Hidden: 64, Layers: 2}, {Vocab: 40, Hidden: 34, Layers: 3},
+		{Vocab: 70, Hidden: 100, Layers: 1},
 	} {
 		p, err := tinylm.NewWeights(spec)
 		if err != nil {
@@ -77,12 +68,12 @@ func TestRollout(t *testing.T) {
 		p.HeadB[tokenizer.EOS] += 1
 		prompts := [][]int{{1, 3, 4}, {5}, {6, 6, 2, 1}, {0, 1}}
 		states, table := lastStates(p, prompts)
-		c := kernels.Card{SM: 90, SMs: 4, Shared: 227 << 10}
+		c := Card{SM: 90, SMs: 4, Shared: 227 << 10}
 		plan, ok := c.Rollout(spec.Hidden, spec.Layers, spec.Vocab)
 		if !ok {
 			t.Fatalf("no plan for %v", spec)
 		}
-		b := kernels.NewBench(t, plan.Module())
+		b := newBench(t, plan.Module())
 		pool := kernel.NewPool(1)
 		sampler := tinylm.NewSampler(p, pool)
 		const group, seed, step, offset, sample0 = 3, 5, 17, 1000, 2
@@ -106,21 +97,21 @@ func TestRollout(t *testing.T) {
 				t.Run(fmt.Sprintf("%v %s, %d at a time", spec, name, tile.atATime), func(t *testing.T) {
 					l := plan.Launch(rows)
 					if tile.tile > 0 {
-						l = plan.WithTile(rows, tile.atATime, tile.tile)
+						l.Kernel, l.Tile, l.Tiles = plan.kernel(tile.atATime), tile.tile, ceil(rows, tile.tile)
+						l.Shared, l.Grid[0] = plan.shared(tile.tile), l.Tiles
 					}
 					inv, greedy := float32(1), 1
 					if !o.Greedy {
 						inv, greedy = float32(1/o.Temperature), 0
 					}
-					key := reflect.ValueOf(stream)
 					var tokens, lengths, ended []int32
 					var logps []float32
 					run := func(k0, k1 uint32, uniform cudaemu.Ptr) [][]float32 {
 						n := rows * o.MaxTokens
 						pt, pl, plen, pend := b.Alloc(4*n), b.Alloc(4*n), b.Alloc(4*rows), b.Alloc(4*rows)
-						b.Start(l, b.Floats(p.Flat), b.Floats(table), b.Floats(states), rows, group, l.Tile, inv, o.TopP, o.TopK, o.MinTokens, o.MaxTokens, greedy, tokenizer.EOS,
-							uniform, k0, k1, uint32(step), uint32(offset), uint32(sample0), pt, pl, plen, pend)
-						tokens, logps, lengths, ended = b.ReadInts(pt, n), b.Read(pl, n), b.ReadInts(plen, rows), b.ReadInts(pend, rows)
+						b.start(l, b.floats(p.Flat), b.floats(table), b.floats(states), rows, group, l.Tile, inv, o.TopP,
+							o.TopK, o.MinTokens, o.MaxTokens, greedy, tokenizer.EOS, uniform, k0, k1, uint32(step), uint32(offset), uint32(sample0), pt, pl, plen, pend)
+						tokens, logps, lengths, ended = b.readInts(pt, n), b.read(pl, n), b.readInts(plen, rows), b.readInts(pend, rows)
 						all := []float32{}
 						for _, x := range [][]int32{tokens, lengths, ended} {
 							for _, v := range x {
@@ -129,9 +120,8 @@ func TestRollout(t *testing.T) {
 						}
 						return [][]float32{all, logps}
 					}
-					b.EveryOrder(func() [][]float32 {
-						return run(uint32(key.Field(0).Uint()), uint32(key.Field(1).Uint()), 0)
-					})
+					k0, k1 := stream.Key()
+					b.everyOrder(func() [][]float32 { return run(k0, k1, 0) })
 					check := func() {
 						t.Helper()
 						for i, w := range want {
@@ -160,7 +150,7 @@ func TestRollout(t *testing.T) {
 							uniform[i*o.MaxTokens+k] = stream.Float64(step, uint32(offset+i/group), uint32(sample0+i%group), uint32(k))
 						}
 					}
-					run(0, 0, cudaemu.Upload(b.Machine, uniform))
+					run(0, 0, b.doubles(uniform))
 					b.Reset()
 					check()
 				})
@@ -171,9 +161,9 @@ func TestRollout(t *testing.T) {
 }
 
 func TestRolloutPlans(t *testing.T) {
-	h200, consumer := kernels.Card{SM: 90, SMs: 132, Shared: 227 << 10}, kernels.Card{SM: 86, SMs: 82, Shared: 99 << 10}
+	h200, consumer := Card{SM: 90, SMs: 132, Shared: 227 << 10}, Card{SM: 86, SMs: 82, Shared: 99 << 10}
 	for _, c := range []struct {
-		card                  kernels.Card
+		card                  Card
 		hidden, layers, vocab int
 		rows, tile            int // tile 0: no plan
 		kernel                string
