@@ -36,7 +36,7 @@ func TestLogProbsAgreeWithTheSampler(t *testing.T) {
 	prompts := []string{"Tom has 7 pens and gets 5 more. How many?\n", "Ann has 9 cups and loses 4. How many?\n", ""}
 	var ids [][]int
 	for _, s := range prompts {
-		ids = append(ids, tokenizer.AppendEncode([]int{tokenizer.BOS}, s))
+		ids = append(ids, append([]int{tokenizer.BOS}, tokenizer.Encode(s)...))
 	}
 	completions, err := p.NewSampler().Sample(ids, 8, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 64},
 		model.Draws{Stream: rng.New(1, rng.Evaluation)})
