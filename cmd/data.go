@@ -14,11 +14,11 @@ import (
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
 )
 
 func newData(s *State) *cobra.Command {
@@ -72,7 +72,7 @@ func generateProblems(_ context.Context, s *State, o *dataGenerateOptions) error
 		return fmt.Errorf("%w: data.source is %q: only \"generated\" problems can be generated",
 			config.ErrConfig, r.Config.Data.Source)
 	}
-	p, err := train.LoadProblems(r.Config.Data)
+	p, err := dataset.Load(r.Config.Data)
 	if err != nil {
 		return err
 	}

@@ -15,16 +15,16 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
+	"grpo/pkg/infer"
 	"grpo/pkg/preference"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
 )
 
 // dataPairsOptions are the inputs of `grpo data pairs`.
 type dataPairsOptions struct {
 	load  config.LoadOptions
-	make  train.PairOptions
+	make  infer.PairOptions
 	out   string
 	json  bool
 	quiet bool
@@ -101,7 +101,7 @@ func makePairs(ctx context.Context, s *State, o *dataPairsOptions) error {
 	}
 	p := newProgress(s, o.quiet)
 	o.make.Config, o.make.Memory, o.make.Note, o.make.Progress = l.Config, s.checkMemory, p.Note, p.Doing
-	pairs, made, err := train.MakePairs(ctx, o.make)
+	pairs, made, err := infer.MakePairs(ctx, o.make)
 	p.done()
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -131,14 +131,14 @@ func makePairs(ctx context.Context, s *State, o *dataPairsOptions) error {
 }
 
 // firstDropped is the reason of the first pair left out.
-func firstDropped(m *train.PairsMade) string {
+func firstDropped(m *infer.PairsMade) string {
 	if m.FirstBad == "" {
 		return ""
 	}
 	return " (" + m.FirstBad + ")"
 }
 
-func printPairs(s *State, m *train.PairsMade) error {
+func printPairs(s *State, m *infer.PairsMade) error {
 	w := newTable(s.Out)
 	textutil.Fprintf(w, "groups\t%d of %s, %.3f of which have a reward above 0\n", m.Groups, textutil.Count(m.GroupSize, "completion"), m.AboveZero)
 	textutil.Fprintf(w, "groups with a pair\t%d\n", m.Paired)

@@ -10,7 +10,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
-	"grpo/pkg/train"
+	"grpo/pkg/infer"
 )
 
 // dataShowOptions are the inputs of `grpo data show`.
@@ -63,7 +63,7 @@ func showPrompts(_ context.Context, s *State, o *dataShowOptions) error {
 	if err != nil {
 		return err
 	}
-	p, err := train.ShowPrompts(l.Config, o.split, o.n)
+	p, err := infer.ShowPrompts(l.Config, o.split, o.n)
 	if err != nil {
 		return missingInput(err)
 	}

@@ -19,12 +19,12 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
-	"grpo/pkg/train"
 )
 
 var evalKeys = []keyFlag{{"seed", "seed", "uint", "seed of sampling"}, modelKey,
@@ -114,24 +114,14 @@ for a Llama or Qwen model (a quarter of a shorter context), and else that of rol
 // a run is taken from its folder, unless -c names one.
 func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 	arg := o.checkpoint
-	info, err := os.Stat(arg)
-	if policy.InCache(arg) {
-		return arg, nil
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", config.Invalid(fmt.Errorf("evaluate %s: no such file or folder; "+
-			"give the folder of a run, as `grpo train` names it, or a safetensors file", arg))
-	}
+	path, ofRun, err := policy.WeightsAt(arg, o.which)
 	if err != nil {
-		return "", fmt.Errorf("evaluate: %w", err)
+		return "", fmt.Errorf("evaluate %s: %w", arg, err)
 	}
-	if !info.IsDir() {
-		return arg, nil
+	if !ofRun {
+		return path, nil // without the configuration of a run: that of grpo sft is a recipe
 	}
-	if _, err := os.Stat(filepath.Join(arg, rundir.ModelFile)); err == nil || policy.IsModel(arg) {
-		return arg, nil // without the configuration of a run: that of grpo sft is a recipe
-	}
-	path, best := rundir.CheckpointIn(arg, o.which), rundir.CheckpointIn(arg, "best")
+	best := rundir.CheckpointIn(arg, "best")
 	if o.which == "last" && missing(path) && !missing(best) {
 		if o.whichGiven {
 			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept only its "+
@@ -145,7 +135,7 @@ func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 		o.load.Path = own
 		err = regular.Check(own, regular.MaxDocument)
 	}
-	checks := []error{err, regular.Folder(filepath.Dir(path))}
+	checks := []error{err}
 	if filepath.Ext(path) != "" { // not the folder of the best weights
 		checks = append(checks, regular.Check(path, regular.MaxCheckpoint))
 	}
@@ -171,7 +161,7 @@ type evalOutput struct {
 	// Partial: the evaluation was interrupted, and the counts have fewer problems (n) than the sets.
 	Partial  bool               `json:"partial"`
 	Warnings []string           `json:"warnings"`
-	Samples  []train.EvalSample `json:"samples,omitempty"`
+	Samples  []infer.EvalSample `json:"samples,omitempty"`
 }
 
 // runEval is interrupted at once, unless there are tokens: then it ends with what it has.
@@ -194,12 +184,13 @@ func evaluate(ctx context.Context, s *State, o *evalOptions, began *atomic.Bool)
 	if err != nil {
 		return err
 	}
-	out, err := train.EvaluateCheckpoint(ctx, train.EvalOptions{
-		Config: r.Config, Split: o.split, Samples: o.samples, Threads: o.threads, Note: p.Note, Memory: s.checkMemory,
-		Progress: func(a model.Activity) {
-			began.Store(began.Load() || a.Tokens > 0)
-			p.Doing(a)
-		},
+	out, err := infer.EvaluateCheckpoint(ctx, infer.EvalOptions{
+		Split: o.split, Samples: o.samples,
+		Options: infer.Options{Config: r.Config, Threads: o.threads, Note: p.Note, Memory: s.checkMemory,
+			Progress: func(a model.Activity) {
+				began.Store(began.Load() || a.Tokens > 0)
+				p.Doing(a)
+			}},
 	})
 	p.done()
 	if err != nil {
@@ -215,7 +206,7 @@ func evaluate(ctx context.Context, s *State, o *evalOptions, began *atomic.Bool)
 	return nil
 }
 
-func showEval(s *State, o *evalOptions, cfg config.Config, out *train.Evaluated) error {
+func showEval(s *State, o *evalOptions, cfg config.Config, out *infer.Evaluated) error {
 	settings := analysis.EvalSettings(config.Marshal(cfg))
 	if o.json {
 		return printJSON(s.Out, evalOutput{

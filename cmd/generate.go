@@ -12,15 +12,15 @@ import (
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
 )
 
 // generateOptions are the inputs of `grpo generate`.
 type generateOptions struct {
 	load config.LoadOptions
-	train.GenerateOptions
+	infer.GenerateOptions
 	file  string // of prompts
 	json  bool
 	quiet bool
@@ -29,7 +29,7 @@ type generateOptions struct {
 var generateKeys = []keyFlag{modelKey, deviceKey}
 
 func newGenerate(s *State) *cobra.Command {
-	o := &generateOptions{GenerateOptions: train.GenerateOptions{Sampling: model.Sampling{TopP: 1}}}
+	o := &generateOptions{GenerateOptions: infer.GenerateOptions{Sampling: model.Sampling{TopP: 1}}}
 	var cf configFlags
 	c := &cobra.Command{
 		Use:   "generate --prompt TEXT",
@@ -113,7 +113,7 @@ func runGenerate(_ context.Context, s *State, o *generateOptions) error {
 	if o.Prompts, err = readPrompts(s, o.Prompts, o.file); err != nil {
 		return missingInput(err)
 	}
-	out, err := train.Generate(o.GenerateOptions)
+	out, err := infer.Generate(o.GenerateOptions)
 	p.done()
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/explain"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
@@ -107,7 +108,7 @@ func TestOptions(t *testing.T) {
 		{"eval", &evalOptions{which: "last"}},
 		{"generate --prompt Hi --model m.gguf -n 2 --temperature 0.5 --raw", &generateOptions{
 			load: config.LoadOptions{Flags: []config.Flag{key("model.init", "--model", "m.gguf")}},
-			GenerateOptions: train.GenerateOptions{Prompts: []string{"Hi"}, Raw: true, N: 2, Seed: 1,
+			GenerateOptions: infer.GenerateOptions{Prompts: []string{"Hi"}, Raw: true, N: 2, Seed: 1,
 				Sampling: model.Sampling{Temperature: 0.5, TopP: 1, MaxTokens: 64}},
 		}},
 		{"eval r --which best --split test --samples 3 --seed 5 --config my.yaml --json", &evalOptions{

@@ -14,7 +14,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
-	"grpo/pkg/train"
+	"grpo/pkg/infer"
 )
 
 func newReward(s *State) *cobra.Command {
@@ -86,7 +86,7 @@ func tryRewards(ctx context.Context, s *State, o *rewardTryOptions) error {
 	}
 	p := newProgress(s, false)
 	note := func(text string) { p.line("%s", textutil.Lines(text)) }
-	t, err := train.TryRewards(ctx, l.Config, o.samples, s.In, o.n, note, p.Doing)
+	t, err := infer.TryRewards(ctx, infer.Options{Config: l.Config, Note: note, Progress: p.Doing}, o.samples, s.In, o.n)
 	p.done()
 	if errors.Is(err, context.Canceled) {
 		return errStopped

@@ -15,6 +15,7 @@ import (
 	"grpo/pkg/bench"
 	"grpo/pkg/config"
 	"grpo/pkg/explain"
+	"grpo/pkg/infer"
 	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
@@ -55,14 +56,14 @@ var schemas = slices.Concat([]schemaEntry{
 	output[[]sweep.EqualRuns]("compare-equal-json", "grpo compare --equal --json"),
 	output[[]report.SampledProblem]("samples-json", "grpo samples --json"),
 	output[evalOutput]("eval-json", "grpo eval --json"),
-	output[[]train.Generated]("generate-json", "grpo generate --json"),
+	output[[]infer.Generated]("generate-json", "grpo generate --json"),
 	output[policy.Exported]("export-json", "grpo export --json"),
 	output[train.SFTRecord]("sft-json", "grpo sft --json"),
 	output[train.RewardModelRecord]("reward-model-json", "grpo reward-model --json"),
 	output[statsOutput]("data-stats-json", "grpo data stats --json"),
-	output[train.Prompts]("data-show-json", "grpo data show --json"),
-	output[train.PairsMade]("data-pairs-json", "grpo data pairs --json"),
-	output[train.RewardTrial]("reward-try-json", "grpo reward try --json"),
+	output[infer.Prompts]("data-show-json", "grpo data show --json"),
+	output[infer.PairsMade]("data-pairs-json", "grpo data pairs --json"),
+	output[infer.RewardTrial]("reward-try-json", "grpo reward try --json"),
 	output[pulledModel]("pull-model-json", "grpo pull model --json"),
 	output[pulledData]("pull-data-json", "grpo pull data --json"),
 	output[train.BenchResult]("bench-step-json", "grpo bench step --json"),

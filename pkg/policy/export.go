@@ -2,9 +2,7 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,9 +52,13 @@ func Export(ctx context.Context, o ExportOptions) (*Exported, error) {
 }
 
 func export(ctx context.Context, o ExportOptions) (*Exported, error) {
-	path, err := exportSource(o.Path, o.Which)
+	path, ofRun, err := WeightsAt(o.Path, o.Which)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := os.Lstat(path); ofRun && err != nil {
+		return nil, config.Invalid(fmt.Errorf("there is no %s (give a run's folder, a checkpoint, a Hugging Face "+
+			"folder or a GGUF file)", path))
 	}
 	s, err := sourceOf(path, o.AdapterBase)
 	if s == nil && err == nil {
@@ -169,37 +171,6 @@ func (s *source) exportAdapters(c *hf.Checkpoint) (hf.Folder, []safetensors.Tens
 	}
 	folder, err := hf.AdapterFolder(base, hf.LoRA(*s.lora))
 	return folder, tensors, err
-}
-
-// exportSource returns the weights that path names: a Hugging Face or PEFT folder, a GGUF file, or
-// a checkpoint's file.
-func exportSource(path, which string) (string, error) {
-	info, err := os.Stat(path)
-	switch {
-	case InCache(path):
-		return path, nil
-	case err != nil:
-		return "", config.Invalid(errors.New("no such file or folder; give a run's folder, a checkpoint, " +
-			"a Hugging Face or PEFT folder or a GGUF file"))
-	case !info.IsDir() || decoder.IsCheckpoint(path) || hf.IsAdapter(path):
-		return path, nil
-	}
-	kind, err := rundir.KindOf(path)
-	if err != nil {
-		return "", err
-	}
-	if kind == rundir.KindSweep || kind == rundir.KindStudy {
-		return "", config.Invalid(fmt.Errorf("it is %s; give the folder of one of its runs", kind))
-	}
-	if kind == rundir.KindSFT {
-		return filepath.Join(path, rundir.ModelFile), nil
-	}
-	source := rundir.CheckpointIn(path, which)
-	if _, err := os.Lstat(source); errors.Is(err, fs.ErrNotExist) {
-		return "", config.Invalid(fmt.Errorf("there is no %s (give a run's folder, a checkpoint, a Hugging Face "+
-			"folder or a GGUF file)", source))
-	}
-	return source, regular.Folder(filepath.Dir(source))
 }
 
 // weightsFile reads the tensors of a checkpoint's file one at a time.

@@ -178,3 +178,36 @@ func weightsIn(dir string) (string, error) {
 		"or of a run, or a safetensors file)",
 		strings.Join(names, ", "))
 }
+
+// WeightsAt returns the weights that path names: a Hugging Face or PEFT folder, a GGUF file, a checkpoint's file or a
+// name in the Hugging Face cache as it is, the weights of a folder of grpo sft, or of a run's folder (ofRun) the "best"
+// or "last" checkpoint.
+func WeightsAt(path, which string) (weights string, ofRun bool, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case InCache(path):
+		return path, false, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return "", false, config.Invalid(errors.New("no such file or folder; give a run's folder, a checkpoint, " +
+			"a Hugging Face or PEFT folder or a GGUF file"))
+	case err != nil:
+		return "", false, config.Invalid(err)
+	case !info.IsDir() || IsModel(path):
+		return path, false, nil
+	}
+	if file := filepath.Join(path, rundir.ModelFile); regular.Check(file, regular.MaxCheckpoint) == nil {
+		return file, false, nil
+	}
+	kind, err := rundir.KindOf(path)
+	if err != nil {
+		return "", false, err
+	}
+	if kind == rundir.KindSweep || kind == rundir.KindStudy {
+		return "", false, config.Invalid(fmt.Errorf("it is %s; give the folder of one of its runs", kind))
+	}
+	weights = rundir.CheckpointIn(path, which)
+	if err = regular.Folder(filepath.Dir(weights)); errors.Is(err, fs.ErrNotExist) {
+		err = nil // the weights may be missing
+	}
+	return weights, true, err
+}

@@ -31,7 +31,7 @@ func (m *Model) Open(seed uint64, threads int, work float64, progress model.Prog
 	if n.Device, err = openDevice(m.Config, n.Pool, work); err != nil {
 		return n, err
 	}
-	if n.Policy, err = m.policy(seed, n.Device.On); err != nil {
+	if n.Policy, err = m.policy("the initial weights", seed, n.Device.On); err != nil {
 		return n, err
 	}
 	n.Params = n.Policy.Params()
@@ -44,13 +44,13 @@ func (n *Network) Close() {
 	n.Pool.Close()
 }
 
-// policy returns the policy on a device. Its initial parameters are the embedded base model ("base"), random ones
-// by seed ("random"), or those of the checkpoint at a path. A checkpoint of another size or with NaN or Inf is an
-// error.
-func (m *Model) policy(seed uint64, on model.Device) (model.Policy, error) {
+// policy returns the policy on a device. Its parameters are the embedded base model ("base"), random ones by seed
+// ("random"), or those of the checkpoint at a path. A checkpoint of another size than the configuration's, if that has
+// one, or with NaN or Inf is an error. Errors name what it is.
+func (m *Model) policy(what string, seed uint64, on model.Device) (model.Policy, error) {
 	c := m.Config
 	if m.source != nil {
-		return m.source.open("the initial weights", c.Precision == bf16, m.LoRA, seed, on)
+		return m.source.open(what, c.Precision == bf16, m.LoRA, seed, on)
 	}
 	if m.LoRA.Rank > 0 {
 		return nil, config.Invalid(fmt.Errorf("train.lora.rank (%d): model.init (%s) is a TinyLM, and adapters are for "+
@@ -61,7 +61,7 @@ func (m *Model) policy(seed uint64, on model.Device) (model.Policy, error) {
 			"computes in float32 (set model.device to cuda or auto, or leave this key out)", c.Init))
 	}
 	spec := m.spec()
-	if c.Init == "random" {
+	if c.Init == "random" && c.HiddenSize > 0 {
 		w, err := tinylm.NewWeights(spec)
 		if err != nil {
 			return nil, err
@@ -69,20 +69,22 @@ func (m *Model) policy(seed uint64, on model.Device) (model.Policy, error) {
 		w.Init(seed)
 		return tinylm.New(w, on), nil
 	}
-	w, what, err := savedWeights(c.Init)
-	if err != nil {
-		return nil, loadError("the initial weights", err)
+	w, name, err := savedWeights(c.Init)
+	if err == nil && c.HiddenSize == 0 && w.Vocab != tokenizer.VocabSize {
+		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", name, w.Vocab, tokenizer.VocabSize)
 	}
-	if w.Spec != spec {
+	if err != nil {
+		return nil, loadError(what, err)
+	}
+	if c.HiddenSize > 0 && w.Spec != spec {
 		fix := "leave model.hidden_size and model.num_layers out, and they follow the checkpoint"
 		if c.Init == "base" {
 			fix = fmt.Sprintf("for a base model of this size: grpo sft --set hidden_size=%d "+
 				"--set num_layers=%d --out DIR, then "+
 				"--set model.init=DIR; model.init=random starts without one", spec.Hidden, spec.Layers)
 		}
-		return nil, config.Invalid(fmt.Errorf("load the initial weights: %s is a %v, the configuration "+
-			"asks for a %v (%s)",
-			what, w.Spec, spec, fix))
+		return nil, config.Invalid(fmt.Errorf("load %s: %s is a %v, the configuration asks for a %v (%s)",
+			what, name, w.Spec, spec, fix))
 	}
 	return tinylm.New(w, on), nil
 }
@@ -129,23 +131,13 @@ func Open(name string, on model.Device) (model.Policy, error) {
 	return openFile(file, "the model", on)
 }
 
-// openFile opens "base" or the checkpoint at a path. Errors name what it is.
+// openFile opens "base" or the checkpoint at a path; a TinyLM may have any size. Errors name what it is.
 func openFile(file, what string, on model.Device) (model.Policy, error) {
-	s, err := sourceOf(file, "")
+	m, err := Resolve(config.Model{Init: file}, config.LoRA{})
 	if err != nil {
-		return nil, config.Invalid(err)
+		return nil, err
 	}
-	if s != nil {
-		return s.open(what, false, config.LoRA{}, 0, on)
-	}
-	w, name, err := savedWeights(file)
-	if err == nil && w.Vocab != tokenizer.VocabSize {
-		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", name, w.Vocab, tokenizer.VocabSize)
-	}
-	if err != nil {
-		return nil, loadError(what, err)
-	}
-	return tinylm.New(w, on), nil
+	return m.policy(what, 0, on)
 }
 
 // savedWeights reads the embedded base model ("base") or the file at a path, and returns its name for errors.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"grpo/internal/regular"
 	"grpo/pkg/model"
@@ -51,6 +52,17 @@ func OpenRewardModel(name string, on *kernel.Pool) (*PairEncoder, RewardModel, e
 	m, err := decoder.OpenRewardModel(path, on)
 	chat, _ := d.Chat() // nil without a template
 	return &PairEncoder{tok: d.Tokenizer, chat: chat, context: d.Size.Context}, m, err
+}
+
+// RewardRow is a row whose last value is that of the state after the completion: its last token is
+// not read.
+func RewardRow(prompt int, completion []int) model.Row {
+	return model.Row{Prompt: prompt, Tokens: append(slices.Clone(completion), 0)}
+}
+
+// LastValue is the element of the last value of a row.
+func LastValue(m *model.ValueMatrix, b *model.Batch, row int) int {
+	return row*m.T + len(b.Rows[row].Tokens) - 1
 }
 
 // RewardModelSize is the size of a reward model's network; nil if it can't be read.

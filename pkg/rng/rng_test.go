@@ -82,3 +82,21 @@ func TestSequenceIsASource(t *testing.T) {
 		t.Errorf("sequence repeats: %v, another place differs: %v", same, differ)
 	}
 }
+
+// Each pass draws all items.
+func TestEpochs(t *testing.T) {
+	o := Epochs{Stream: New(1, Order), N: 7}
+	for epoch := range 3 {
+		seen := map[int]bool{}
+		for i := range 7 {
+			seen[o.At(epoch*7+i)] = true
+		}
+		if len(seen) != 7 {
+			t.Errorf("epoch %d draws %d of 7", epoch, len(seen))
+		}
+	}
+	first := o.At(3) // back into the first epoch: the order has no memory
+	if again := (&Epochs{Stream: New(1, Order), N: 7}); again.At(3) != first {
+		t.Error("the order depends on what was asked before")
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/policy"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
@@ -36,7 +37,7 @@ func CheckRoom(dir string, parts []*Located, opts Options) error {
 // configuration or its problems can't be read, which the run itself reports. Each arm
 // is estimated once, and problems that arms share are loaded once.
 func memories(threads int) func(sweepdir.Entry) *budget.Memory {
-	problems, arms := map[config.Data]*train.Problems{}, map[int]*budget.Memory{}
+	problems, arms := map[config.Data]*dataset.Splits{}, map[int]*budget.Memory{}
 	return func(e sweepdir.Entry) *budget.Memory {
 		if need, known := arms[e.Arm]; known {
 			return need
@@ -48,7 +49,7 @@ func memories(threads int) func(sweepdir.Entry) *budget.Memory {
 		}
 		p, known := problems[cfg.Data]
 		if !known {
-			p, _ = train.ProblemsOf(cfg) // arms share the settings of evaluation
+			p, _ = dataset.Of(cfg) // arms share the settings of evaluation
 			problems[cfg.Data] = p
 		}
 		if p == nil {

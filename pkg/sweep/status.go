@@ -12,6 +12,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -312,7 +313,7 @@ func adviceFor(dir string, available int64) string {
 	if err != nil {
 		return ""
 	}
-	p, err := train.ProblemsOf(loaded.Config)
+	p, err := dataset.Of(loaded.Config)
 	if err != nil {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/policy"
 	"grpo/pkg/rl"
@@ -27,7 +28,7 @@ func newBench(o BenchOptions) (*trainer, error) {
 	}
 	if o.Model == "" {
 		t.data.problems = t.benchProblems(o)
-	} else if t.data.problems, err = LoadProblems(cfg.Data); err != nil {
+	} else if t.data.problems, err = dataset.Load(cfg.Data); err != nil {
 		return t, err
 	}
 	m, err := MemoryOf(t.model, cfg, t.data.problems, o.Threads)
@@ -94,9 +95,9 @@ func benchConfig(o BenchOptions) (config.Config, error) {
 }
 
 // benchProblems are random questions that fill the rest of a prompt.
-func (t *trainer) benchProblems(o BenchOptions) *Problems {
+func (t *trainer) benchProblems(o BenchOptions) *dataset.Splits {
 	around := len(policy.EncodePrompts(t.model.Tokenizer, t.data.template, []gsm8k.Problem{{}})[0])
-	out := &Problems{}
+	out := &dataset.Splits{}
 	stream := rng.New(o.Seed, rng.Order)
 	for i := range 4 * o.Prompts { // so that steps differ
 		q := make([]byte, max(0, o.PromptLen-around))

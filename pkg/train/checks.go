@@ -43,7 +43,7 @@ func (t *trainer) checkSplits() error {
 	if err != nil {
 		return err
 	}
-	for _, s := range p.evaluated() {
+	for _, s := range p.Evaluated() {
 		if n := gsm8k.Overlap(p.Train, s.Problems); n > 0 {
 			return fmt.Errorf("load problems: %d questions of the split %q are also training questions: "+
 				"its metrics would include problems that were trained on", n, s.Name)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm/tokenizer"
@@ -120,14 +121,14 @@ func TestCheckOfSplits(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name     string
-		problems Problems
+		problems dataset.Splits
 		want     string
 		count    int
 	}{
-		{"apart", Problems{Train: p("a", "b"), Val: p("c"), Test: p("d"), Unseen: p("e")}, "", 3},
-		{"no test", Problems{Train: p("a", "b"), Val: p("c")}, "", 1},
-		{"val", Problems{Train: p("a", "b"), Val: p("c", "b")}, `1 questions of the split "val"`, 0},
-		{"unseen", Problems{Train: p("a", "b"), Val: p("c"), Unseen: p("a", "b")}, `2 questions of the split "unseen"`, 1},
+		{"apart", dataset.Splits{Train: p("a", "b"), Val: p("c"), Test: p("d"), Unseen: p("e")}, "", 3},
+		{"no test", dataset.Splits{Train: p("a", "b"), Val: p("c")}, "", 1},
+		{"val", dataset.Splits{Train: p("a", "b"), Val: p("c", "b")}, `1 questions of the split "val"`, 0},
+		{"unseen", dataset.Splits{Train: p("a", "b"), Val: p("c"), Unseen: p("a", "b")}, `2 questions of the split "unseen"`, 1},
 	} {
 		r := &trainer{data: trainData{problems: &tt.problems}}
 		err := r.checkSplits()

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"grpo/internal/decodertest"
-	"grpo/pkg/budget"
 	"grpo/pkg/config"
-	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
@@ -121,61 +118,6 @@ func TestDecoderSavesMemory(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the refused run left a folder")
-	}
-}
-
-func TestGenerate(t *testing.T) {
-	cfg := tinyDecoder(t)
-	generate := func(change func(*GenerateOptions)) []Generated {
-		t.Helper()
-		o := GenerateOptions{Config: cfg, Prompts: []string{"Hello", "<|end|>"}, N: 2, Seed: 1, Threads: 1,
-			Sampling: model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 6}}
-		change(&o)
-		out, err := Generate(o)
-		if err != nil || len(out) != o.N*len(o.Prompts) || len(out[0].Tokens) == 0 || len(out[0].Tokens) != len(out[0].LogProbs) {
-			t.Fatalf("%+v, %v", out, err)
-		}
-		return out
-	}
-	chat := generate(func(*GenerateOptions) {})
-	if chat[0].Prompt != "Hello" || chat[1].Prompt != "Hello" || chat[2].Prompt != "<|end|>" {
-		t.Errorf("%+v", chat)
-	}
-	// The configuration's system prompt and worked examples are part of the prompt.
-	for name, change := range map[string]func(*GenerateOptions){
-		"raw":                   func(o *GenerateOptions) { o.Raw = true },
-		"another system prompt": func(o *GenerateOptions) { o.System = "Be brief." },
-		"no examples":           func(o *GenerateOptions) { o.Config.Data.FewShot = 0 },
-		"the default template":  func(o *GenerateOptions) { o.Config.Data = config.Default().Data },
-	} {
-		if out := generate(change); out[0].LogProbs[0] == chat[0].LogProbs[0] {
-			t.Errorf("%s: the prompt is the same", name)
-		}
-	}
-	// A raw prompt that is rendered by hand is the chat's.
-	same := generate(func(o *GenerateOptions) {
-		o.Raw = true
-		tpl, err := modelOf(t, cfg.Model, config.LoRA{}).Template(cfg.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Prompts[0] = tpl.Render("Hello")
-	})
-	if !slices.Equal(same[0].LogProbs, chat[0].LogProbs) {
-		t.Errorf("log-probabilities %v, want %v", same[0].LogProbs, chat[0].LogProbs)
-	}
-	generate(func(o *GenerateOptions) { o.Config = config.Default() })
-	for says, change := range map[string]func(*GenerateOptions){
-		"context of 512 tokens":       func(o *GenerateOptions) { o.MaxTokens = 512 },
-		"encode prompt 1: it has no":  func(o *GenerateOptions) { o.Prompts[0], o.Raw = "", true },
-		"a system prompt is for":      func(o *GenerateOptions) { o.System, o.Config = "S", config.Default() },
-		"not enough memory: this nee": func(o *GenerateOptions) { o.Memory = func(m budget.Memory) error { return m.Fits(1) } },
-	} {
-		o := GenerateOptions{Config: cfg, Prompts: []string{"Hello"}, N: 1, Threads: 1, Sampling: model.Sampling{Greedy: true, TopP: 1, MaxTokens: 6}}
-		change(&o)
-		if _, err := Generate(o); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("error %v, want %q", err, says)
-		}
 	}
 }
 

@@ -115,7 +115,7 @@ func (p filePairs) rollout(which []int) *rollout {
 func (t *trainer) drawPairs() *rollout {
 	which := make([]int, t.cfg.Rollout.RolloutBatchSize/2)
 	for i := range which {
-		which[i] = t.data.order.at(t.state.Drawn)
+		which[i] = t.data.order.At(t.state.Drawn)
 		t.state.Drawn++
 	}
 	return t.data.pairs.rollout(which)
@@ -131,7 +131,7 @@ func (t *trainer) drawn() []int {
 	out := make([]int, all)
 	order := t.data.order
 	for i := range out {
-		out[i] = order.at(i)
+		out[i] = order.At(i)
 	}
 	slices.Sort(out)
 	return out

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/rl"
@@ -243,7 +244,7 @@ func TestSumOfSquares(t *testing.T) {
 	if err := run.data.readPairs(modelOf(t, cfg.Model, config.LoRA{}), cfg); err != nil {
 		t.Fatal(err)
 	}
-	run.data.problems = &Problems{}
+	run.data.problems = &dataset.Splits{}
 	if err := run.build(); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"grpo/internal/decodertest"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/policy"
@@ -41,9 +42,9 @@ func TestPythonLoadsExports(t *testing.T) {
 			}
 			c := config.Config{Model: config.Model{Init: source, Device: "cpu"}}
 			const prompt = "Tom has 7 pens and gets 5 more."
-			g := GenerateOptions{Config: c, Prompts: []string{prompt}, Raw: true, N: 1, Threads: 2,
+			g := infer.GenerateOptions{Options: infer.Options{Config: c, Threads: 2}, Prompts: []string{prompt}, Raw: true, N: 1,
 				Sampling: model.Sampling{Greedy: true, TopP: 1, MaxTokens: 12}}
-			want, err := Generate(g)
+			want, err := infer.Generate(g)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,8 @@ package train
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +17,10 @@ import (
 	"grpo/internal/hubcache"
 	"grpo/internal/regular"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/policy"
+	"grpo/pkg/reward"
 	"grpo/pkg/rundir"
 )
 
@@ -116,7 +121,7 @@ func (f Files) Changed(c config.Config, meta *rundir.Meta) (changed, gone []stri
 // changedInputs describes the inputs in which a run of this configuration would differ from the hashes in
 // meta. The teacher is not compared, because earlier versions did not record its weights.
 func changedInputs(c config.Config, meta *rundir.Meta) ([]string, error) {
-	problems, err := ProblemsOf(c)
+	problems, err := dataset.Of(c)
 	if err != nil {
 		return nil, err
 	}
@@ -197,4 +202,77 @@ func (t *trainer) sameFiles(meta *rundir.Meta) error {
 func madeWithOther(changed []string) error {
 	return fmt.Errorf("%w: the run is done, but it was made with other contents of %s (restore that, or "+
 		"start over in a new folder with --fresh)", config.ErrConfig, strings.Join(changed, ", "))
+}
+
+// rewardFiles returns the SHA-256 of the files that the commands of a configuration name and of its
+// reward models; nil if there are none.
+func rewardFiles(r config.Reward) (map[string]string, error) {
+	var out map[string]string
+	for _, c := range r.Custom {
+		files, err := reward.HashFiles(c.Command)
+		if c.Model != "" {
+			files, err = policy.HashRewardModel(c.Model)
+		}
+		if err != nil {
+			return nil, config.Invalid(err)
+		}
+		if out == nil && len(files) > 0 {
+			out = map[string]string{}
+		}
+		maps.Copy(out, files)
+	}
+	return out, nil
+}
+
+// hashFields is the SHA-256 of the other fields of problems; "" if they have none.
+func hashFields(problems []gsm8k.Problem) string {
+	h, some := sha256.New(), false
+	for _, p := range problems {
+		fmt.Fprintln(h, p.Fields) // a line of JSON
+		some = some || p.Fields != ""
+	}
+	if !some {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// differentFiles describes the files of reward functions that have changed.
+func differentFiles(then, now map[string]string) (out []string) {
+	all := map[string]string{}
+	maps.Copy(all, then)
+	maps.Copy(all, now)
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		switch {
+		case then[path] == now[path]:
+		case now[path] == "":
+			out = append(out, path+", a file of a reward function, which is not there")
+		case then[path] == "":
+			out = append(out, path+", a file of a reward function, which was not there")
+		default:
+			out = append(out, path+", a file of a reward function")
+		}
+	}
+	return out
+}
+
+// SameRewards returns an error unless the files of reward functions, which commands name or reward models
+// consist of, are those that a finished run was made with. One that is not there any more can't be compared.
+func SameRewards(cfg config.Config, meta *rundir.Meta) error {
+	if len(cfg.Reward.Custom) == 0 || meta == nil {
+		return nil
+	}
+	now, err := rewardFiles(cfg.Reward)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	then := maps.Clone(meta.RewardFiles)
+	maps.DeleteFunc(then, func(path, _ string) bool { return now[path] == "" })
+	if changed := differentFiles(then, now); len(changed) > 0 {
+		return madeWithOther(changed[:1])
+	}
+	return nil
 }

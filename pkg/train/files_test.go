@@ -10,6 +10,7 @@ import (
 
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
@@ -68,7 +69,7 @@ func TestFilesChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	problems, err := ProblemsOf(c)
+	problems, err := dataset.Of(c)
 	if err != nil {
 		t.Fatal(err)
 	}

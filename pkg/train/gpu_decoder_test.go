@@ -13,6 +13,7 @@ import (
 	"grpo/internal/decodertest"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
+	"grpo/pkg/infer"
 	"grpo/pkg/rundir"
 )
 
@@ -121,9 +122,9 @@ func TestGPUDecoderGenerates(t *testing.T) {
 	cfg.Model.Init = filepath.Join(dir, "checkpoint", rundir.LastFile)
 	tokens := func(device string) (out [][]int) {
 		cfg.Model.Device = device
-		o := GenerateOptions{Config: cfg, Prompts: []string{"Hello"}, N: 2, Seed: 1, Threads: 1}
+		o := infer.GenerateOptions{Options: infer.Options{Config: cfg, Threads: 1, Note: func(string) {}}, Prompts: []string{"Hello"}, N: 2, Seed: 1}
 		o.Sampling.Temperature, o.Sampling.TopP, o.MaxTokens = 1, 0.9, 5
-		g, err := Generate(o)
+		g, err := infer.Generate(o)
 		if err != nil {
 			t.Fatal(err)
 		}

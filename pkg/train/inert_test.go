@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
 )
@@ -78,13 +79,13 @@ var others = map[string][]string{
 }
 
 // weightsOf trains without a folder and returns the weights.
-func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*Problems) []float32 {
+func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*dataset.Splits) []float32 {
 	t.Helper()
 	run := &trainer{cfg: cfg, model: modelOf(t, cfg.Model, cfg.Train.LoRA), opts: options("", &watch{}, 1)}
 	defer run.close()
 	var err error
 	if run.data.problems = problems[cfg.Data]; run.data.problems == nil {
-		if run.data.problems, err = LoadProblems(cfg.Data); err != nil {
+		if run.data.problems, err = dataset.Load(cfg.Data); err != nil {
 			t.Fatal(err)
 		}
 		problems[cfg.Data] = run.data.problems
@@ -140,7 +141,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		}
 		return r.Config, nil
 	}
-	problems := map[config.Data]*Problems{}
+	problems := map[config.Data]*dataset.Splits{}
 	for i, c := range contexts {
 		t.Run(c, func(t *testing.T) {
 			if os.Getenv("GRPO_LONG") == "" && i%40 != 0 {

@@ -13,6 +13,7 @@ import (
 
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/safetensors"
@@ -161,7 +162,7 @@ func TestContinueAdapters(t *testing.T) {
 		if _, _, err := evaluateCheckpoint(next, "val", 0, 1, nil); err != nil {
 			t.Error(err)
 		}
-		out, err := Generate(GenerateOptions{Config: next, Prompts: []string{"Hello"}, N: 1, Threads: 1, Sampling: model.Sampling{TopP: 1, MaxTokens: 3, Greedy: true}})
+		out, err := infer.Generate(infer.GenerateOptions{Options: infer.Options{Config: next, Threads: 1}, Prompts: []string{"Hello"}, N: 1, Sampling: model.Sampling{TopP: 1, MaxTokens: 3, Greedy: true}})
 		if err != nil || len(out) != 1 {
 			t.Errorf("%v", err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/policy"
@@ -23,7 +24,7 @@ import (
 func memoryOf(t testing.TB, cfg config.Config) budget.Memory {
 	t.Helper()
 	cfg = config.Resolve(cfg)
-	p, err := LoadProblems(cfg.Data)
+	p, err := dataset.Load(cfg.Data)
 	if err != nil {
 		t.Fatal(err)
 	}

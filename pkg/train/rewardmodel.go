@@ -155,12 +155,12 @@ func (t *rewardTrainer) train(ctx context.Context) (rec *RewardModelRecord, err 
 	}
 	rates := config.Stage{LearningRate: c.LearningRate, WarmupSteps: c.WarmupSteps, Steps: t.n,
 		FinalLRRatio: c.FinalLRRatio}
-	order := order{stream: rng.New(c.Seed, rng.Shuffle), n: len(t.pairs)}
+	order := rng.Epochs{Stream: rng.New(c.Seed, rng.Shuffle), N: len(t.pairs)}
 	var recent []RewardMetrics // of the last 20 steps
 	err = t.steps(ctx, "", t.n, c.EveryNSteps, func(step int, evaluate bool) (line RewardModelStep, _ bool, err error) {
 		batch := make([]policy.Pair, c.BatchSize)
 		for k := range batch {
-			batch[k] = t.pairs[order.at((step-1)*c.BatchSize+k)]
+			batch[k] = t.pairs[order.At((step-1)*c.BatchSize+k)]
 		}
 		line = RewardModelStep{Step: step, LearningRate: schedule(rates, step)}
 		if line.RewardMetrics, err = t.accumulate(batch); err != nil {
@@ -237,7 +237,7 @@ func (t *rewardTrainer) accumulate(pairs []policy.Pair) (RewardMetrics, error) {
 				return 0, err
 			}
 			for i := range part {
-				m.DValues[lastValue(m, batch, 2*i)], m.DValues[lastValue(m, batch, 2*i+1)] = out.GradChosen[i], out.GradRejected[i]
+				m.DValues[policy.LastValue(m, batch, 2*i)], m.DValues[policy.LastValue(m, batch, 2*i+1)] = out.GradChosen[i], out.GradRejected[i]
 			}
 			chosen, rejected = append(chosen, b.Chosen...), append(rejected, b.Rejected...)
 			return out.Loss, nil
@@ -254,8 +254,8 @@ func (t *rewardTrainer) accumulate(pairs []policy.Pair) (RewardMetrics, error) {
 func (t *rewardTrainer) scores(pairs []policy.Pair, batch *model.Batch, m *model.ValueMatrix) rl.RewardPairs {
 	b := rl.RewardPairs{Centering: t.cfg.CenterRewardsCoefficient}
 	for i, p := range pairs {
-		b.Chosen = append(b.Chosen, m.Values[lastValue(m, batch, 2*i)])
-		b.Rejected = append(b.Rejected, m.Values[lastValue(m, batch, 2*i+1)])
+		b.Chosen = append(b.Chosen, m.Values[policy.LastValue(m, batch, 2*i)])
+		b.Rejected = append(b.Rejected, m.Values[policy.LastValue(m, batch, 2*i+1)])
 		if t.cfg.UseMargin {
 			b.Margins = append(b.Margins, p.Margin)
 		}

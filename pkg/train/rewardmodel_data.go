@@ -72,9 +72,9 @@ func (t *rewardTrainer) holdOut() {
 		n = max(1, n)
 	}
 	held := make([]bool, len(first)+1)
-	drawn := order{stream: rng.New(t.cfg.Seed, rng.Shuffle), place: 1, n: len(first)}
+	drawn := rng.Epochs{Stream: rng.New(t.cfg.Seed, rng.Shuffle), Place: 1, N: len(first)}
 	for i := range n {
-		held[drawn.at(i)+1] = true
+		held[drawn.At(i)+1] = true
 	}
 	all := t.pairs
 	t.pairs = nil
@@ -123,20 +123,9 @@ func rewardBatch(pairs []policy.Pair) *model.Batch {
 	at := promptPlaces{}
 	for _, p := range pairs {
 		prompt := at.place(b, p.Prompt)
-		b.Rows = append(b.Rows, rewardRow(prompt, p.Chosen), rewardRow(prompt, p.Rejected))
+		b.Rows = append(b.Rows, policy.RewardRow(prompt, p.Chosen), policy.RewardRow(prompt, p.Rejected))
 	}
 	return b
-}
-
-// rewardRow is a row whose last value is that of the state after the completion: its last token is
-// not read.
-func rewardRow(prompt int, completion []int) model.Row {
-	return model.Row{Prompt: prompt, Tokens: append(slices.Clone(completion), 0)}
-}
-
-// lastValue is the element of the last value of a row.
-func lastValue(m *model.ValueMatrix, b *model.Batch, row int) int {
-	return row*m.T + len(b.Rows[row].Tokens) - 1
 }
 
 // hashPairs notes the checksums of the files of pairs.

@@ -15,6 +15,7 @@ import (
 	"grpo/internal/decodertest"
 	"grpo/internal/golden"
 	"grpo/pkg/config"
+	"grpo/pkg/infer"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/policy"
 	"grpo/pkg/preference"
@@ -26,7 +27,12 @@ import (
 // pairsFile writes the pairs of some groups of the embedded model.
 func pairsFile(t *testing.T, groups int) string {
 	t.Helper()
-	pairs, _ := madePairs(t, PairOptions{Groups: groups, Threads: 2, Pairs: rl.PairOptions{Rule: rl.PairRightWrong}})
+	pairs, _, err := infer.MakePairs(t.Context(), infer.PairOptions{Split: "train", Groups: groups,
+		Options: infer.Options{Config: mustLoad(t, config.LoadOptions{}), Threads: 2, Note: func(string) {}},
+		Pairs:   rl.PairOptions{Rule: rl.PairRightWrong}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return writePairs(t, pairs)
 }
 
@@ -163,7 +169,7 @@ func TestRewardModelMistakes(t *testing.T) {
 // learnedOf opens a reward model as a reward function.
 func learnedOf(t *testing.T, dir, onError string) reward.Function {
 	t.Helper()
-	f, err := openLearned(config.CustomReward{Name: "learned", Model: dir, OnError: onError}, 2)
+	f, err := infer.OpenLearned(config.CustomReward{Name: "learned", Model: dir, OnError: onError}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +239,7 @@ func TestLearnedRewardOfBadText(t *testing.T) {
 	}
 	for path, says := range map[string]string{t.TempDir(): "neither model nor model.safetensors", decodertest.Folder(t): "it is a language model",
 		filepath.Join(t.TempDir(), "none"): "no such file"} {
-		if _, err := openLearned(config.CustomReward{Name: "learned", Model: path}, 1); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := infer.OpenLearned(config.CustomReward{Name: "learned", Model: path}, 1); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

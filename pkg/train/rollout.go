@@ -1,12 +1,15 @@
 package train
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
 
-	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
 )
@@ -48,6 +51,25 @@ type rollout struct {
 }
 
 func (r *rollout) groups() int { return len(r.problems) }
+
+// trainData are the problems of a run, the training problems ready for rollouts.
+type trainData struct {
+	problems *dataset.Splits
+	template gsm8k.Template
+	prompts  [][]int    // ragged: the token ids of each training problem's prompt
+	order    rng.Epochs // in which the training problems are drawn, or the pairs of a file
+	// pairs and evalPairs are read from files; empty without.
+	pairs, evalPairs filePairs
+}
+
+// encode fills in prompts and order from the problems and the template.
+func (d *trainData) encode(tok model.Tokenizer, seed uint64) {
+	d.prompts = policy.EncodePrompts(tok, d.template, d.problems.Train)
+	d.order = rng.Epochs{Stream: rng.New(seed, rng.Order), N: len(d.problems.Train)}
+	if d.pairs.list != nil {
+		d.order.N = len(d.pairs.list)
+	}
+}
 
 // rollout samples the groups of a step and rewards them. Dynamic sampling (DAPO, arXiv:2503.14476)
 // sets aside zero-variance groups and samples new prompts instead, for a limited number of rounds;
@@ -116,12 +138,12 @@ const roundStride = 1 << 20
 func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 	r := &rollout{groupSize: t.cfg.Rollout.GroupSize}
 	for range groups {
-		k := t.data.order.at(t.state.Drawn)
+		k := t.data.order.At(t.state.Drawn)
 		t.state.Drawn++
 		r.problems = append(r.problems, t.data.problems.Train[k])
 		r.prompts = append(r.prompts, t.data.prompts[k])
 	}
-	opt := samplingOf(t.cfg.Rollout)
+	opt := infer.RolloutSampling(t.cfg.Rollout)
 	opt.Watch = t.opts.Progress.Watch("sampling", groups*r.groupSize, opt.MaxTokens, nil)
 	var err error
 	r.completions, err = t.rolloutSampler().Sample(r.prompts, r.groupSize, opt, model.Draws{
@@ -131,12 +153,6 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 		return nil, fmt.Errorf("roll out step %d: %w", step, err)
 	}
 	return r, nil
-}
-
-// samplingOf returns the sampler's settings for rollouts.
-func samplingOf(c config.Rollout) model.Sampling {
-	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
-		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
 }
 
 // add appends group g of another rollout.
@@ -164,45 +180,43 @@ func (r *rollout) add(o *rollout, g int) {
 }
 
 // reward grades each completion once and computes its rewards.
-func (t *trainer) reward(r *rollout, step, round int) (err error) {
+func (t *trainer) reward(r *rollout, step, round int) error {
 	t.opts.Progress.Do("computing rewards")
-	inputs := make([]gsm8k.RewardInput, len(r.completions))
-	r.texts, r.verdicts = make([]string, len(inputs)), make([]gsm8k.Verdict, len(inputs))
-	forEach(t.Pool, len(inputs), func(i int) {
-		prompt, sample := i/r.groupSize, i%r.groupSize
-		noise := gsm8k.RewardNoise(t.cfg.Seed, step, round*roundStride+prompt, sample)
-		inputs[i] = rewardInput(t.Policy, t.cfg, r.completions[i], r.problems[prompt], &r.verdicts[i], noise)
-		r.texts[i] = inputs[i].Completion
-	})
-	if r.byFunction, r.columns, err = t.rewards.compute(t.Pool, inputs, r.groupSize, step); err != nil {
-		return err
+	inputs, scored, err := t.rewards.Score(t.Pool, t.Policy, r.completions, r.problems, step, round*roundStride, 0)
+	for _, in := range inputs {
+		r.texts, r.verdicts = append(r.texts, in.Completion), append(r.verdicts, *in.Verdict)
 	}
-	if r.rewards, err = rl.CombineRewards(r.byFunction, t.cfg.Reward.RewardWeights); err != nil {
-		return fmt.Errorf("reward step %d: %w", step, err)
+	r.byFunction, r.columns, r.rewards = scored.ByFunction, scored.Columns, scored.Rewards
+	return err
+}
+
+// tryRewards calls the custom functions with the worked answer of the first problem, before
+// anything is written: a script with a mistake should not leave a folder.
+func (t *trainer) tryRewards() error {
+	if len(t.cfg.Reward.Custom) == 0 {
+		return nil
 	}
-	return nil
+	in := infer.RewardInput(t.model, t.cfg, t.data.problems.Train[0], t.data.problems.Train[0].Answer, true)
+	_, err := t.rewards.Compute(t.Pool, []gsm8k.RewardInput{in}, 1, 0)
+	if errors.Is(err, context.Canceled) {
+		return ErrNothingSaved
+	}
+	return err
 }
 
 // rewardGreedy decodes each prompt greedily and computes its reward: the baseline of ReMax
 // (arXiv:2310.10505).
 func (t *trainer) rewardGreedy(r *rollout, step int) error {
-	opt := samplingOf(t.cfg.Rollout)
+	opt := infer.RolloutSampling(t.cfg.Rollout)
 	opt.Greedy = true
 	opt.Watch = t.opts.Progress.Watch("sampling greedily", len(r.prompts), opt.MaxTokens, nil)
 	out, err := t.rolloutSampler().Sample(r.prompts, 1, opt, model.Draws{})
 	if err != nil {
 		return fmt.Errorf("decode greedily in step %d: %w", step, err)
 	}
-	inputs := make([]gsm8k.RewardInput, len(out))
-	for i, x := range out {
-		noise := gsm8k.RewardNoise(t.cfg.Seed, step, i, r.groupSize) // a sample number after the group's
-		inputs[i] = rewardInput(t.Policy, t.cfg, x, r.problems[i], new(gsm8k.Verdict), noise)
-	}
-	byFunction, _, err := t.rewards.compute(t.Pool, inputs, 1, step) // (F,N/G)
-	if err != nil {
-		return err
-	}
-	r.greedyRewards, err = rl.CombineRewards(byFunction, t.cfg.Reward.RewardWeights)
+	// The sample number of the random reward is one after the group's.
+	_, scored, err := t.rewards.Score(t.Pool, t.Policy, out, r.problems, step, 0, r.groupSize)
+	r.greedyRewards = scored.Rewards // (N/G)
 	return err
 }
 
@@ -280,25 +294,4 @@ func (t *trainer) adoptOld(p *model.Params) error {
 		return err
 	}
 	return t.renewOld()
-}
-
-// order draws from n items without replacement, in a new random order for each pass. It depends
-// only on its stream and the position, so a resumed run stores only the position. The stream
-// depends on the seed alone: arms with the same seed get the same problems in the same order, as
-// long as they draw equally many (dynamic sampling draws more).
-type order struct {
-	stream rng.Stream
-	place  uint32 // distinguishes the orders of one stream
-	n      int
-	epoch  int   // of perm
-	perm   []int // the permutation of one pass
-}
-
-// at returns the i-th item drawn.
-func (o *order) at(i int) int {
-	if epoch := i / o.n; o.perm == nil || epoch != o.epoch {
-		o.epoch = epoch
-		o.perm = rand.New(o.stream.Sequence(uint32(epoch), o.place, 0)).Perm(o.n)
-	}
-	return o.perm[i%o.n]
 }

@@ -18,6 +18,9 @@ import (
 
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
@@ -67,7 +70,7 @@ type trainer struct {
 	clock *stopwatch
 
 	data    trainData
-	rewards rewards
+	rewards *infer.Rewards
 
 	model *policy.Model
 	policy.Network
@@ -173,7 +176,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 // prepare loads the problems and builds the network, rewards and optimizer.
 func (t *trainer) prepare() error {
 	var err error
-	if t.data.problems, err = ProblemsOf(t.cfg); err != nil {
+	if t.data.problems, err = dataset.Of(t.cfg); err != nil {
 		return err
 	}
 	if p := t.data.problems; len(p.Train) == 0 || len(p.Val) == 0 {
@@ -192,7 +195,7 @@ func (t *trainer) prepare() error {
 	if err := t.model.CheckEnd(); err != nil {
 		return err
 	}
-	if err := checkContext(t.model, t.cfg, t.data.template, t.data.problems); err != nil {
+	if err := infer.CheckContext(t.model, t.data.template, infer.PromptSets(t.cfg, t.data.problems)...); err != nil {
 		return err
 	}
 	if err := t.data.readPairs(t.model, t.cfg); err != nil {
@@ -239,11 +242,37 @@ func (t *trainer) checkRoom() (err error) {
 	return t.opts.Disk.Pass(t.opts.Dir, budget.DiskOf(t.model, t.cfg).Less(t.opts.Dir).Peak)
 }
 
+// MemoryOf bounds the memory of a resolved configuration's run over these problems.
+func MemoryOf(m *policy.Model, cfg config.Config, p *dataset.Splits, threads int) (budget.Memory, error) {
+	d := budget.Data{Train: p.Train, All: [][]gsm8k.Problem{p.Train}}
+	var err error
+	if d.Template, err = m.Template(cfg.Data); err != nil {
+		return budget.Memory{}, err
+	}
+	var pairs trainData
+	if err := pairs.readPairs(m, cfg); err != nil {
+		return budget.Memory{}, err
+	}
+	d.Pairs = pairs.pairs.list
+	for _, s := range p.Evaluated() {
+		d.All = append(d.All, s.Problems)
+		if len(s.Problems) <= len(d.Evaluated) {
+			continue
+		}
+		d.Evaluated, d.Smaller = s.Problems, "eval.set_size"
+		switch s.Name {
+		case rundir.SplitVal, rundir.SplitTest, rundir.SplitUnseen:
+			d.Smaller = "data." + s.Name + "_size"
+		}
+	}
+	return budget.Run(m, cfg, d, threads), nil
+}
+
 // build makes the rewards, the network and its optimizer.
 func (t *trainer) build() error {
 	var err error
 	note := func(s string) { t.opts.Observer.Note(s) } // the observer changes when run.log is open
-	if t.rewards, err = openRewards(t.ctx, t.cfg, t.data.template, t.opts.Threads, note); err != nil {
+	if t.rewards, err = infer.OpenRewards(t.ctx, t.cfg, t.data.template, t.opts.Threads, note); err != nil {
 		return err
 	}
 	if t.Network, err = t.model.Open(t.cfg.Seed, t.opts.Threads, t.stepWork(), t.opts.Progress); err != nil {
@@ -307,7 +336,9 @@ func (t *trainer) close() {
 	}
 	t.Network.Close()
 	t.logs.close()
-	t.rewards.close()
+	if t.rewards != nil {
+		t.rewards.Close()
+	}
 	t.events.close()
 }
 

@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
@@ -341,23 +344,6 @@ func TestRefusesAnotherRunsFolder(t *testing.T) {
 	}
 }
 
-func TestOrderGoesThroughAllProblems(t *testing.T) {
-	o := order{stream: rngStream(), n: 7}
-	for epoch := range 3 {
-		seen := map[int]bool{}
-		for i := range 7 {
-			seen[o.at(epoch*7+i)] = true
-		}
-		if len(seen) != 7 {
-			t.Errorf("epoch %d draws %d of 7", epoch, len(seen))
-		}
-	}
-	first := o.at(3) // back into the first epoch: the order has no memory
-	if again := (&order{stream: rngStream(), n: 7}); again.at(3) != first {
-		t.Error("the order depends on what was asked before")
-	}
-}
-
 // TestEvaluationIsNotTheRollouts: with constant weights, runs with different rollout sampling have
 // the same evaluation counts.
 func TestEvaluationIsNotTheRollouts(t *testing.T) {
@@ -387,5 +373,55 @@ func TestEvaluationIsNotTheRollouts(t *testing.T) {
 				t.Error("the evaluations are the same")
 			}
 		})
+	}
+}
+
+// evaluateCheckpoint is [infer.EvaluateCheckpoint] without notes.
+func evaluateCheckpoint(cfg config.Config, split string, n, threads int, check budget.MemoryCheck) ([]rundir.Eval, []infer.EvalSample, error) {
+	out, err := infer.EvaluateCheckpoint(context.Background(), infer.EvalOptions{Split: split, Samples: n,
+		Options: infer.Options{Config: cfg, Threads: threads, Note: func(string) {}, Memory: check}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return out.Evals, out.Samples, nil
+}
+
+func mustProblems(t *testing.T, cfg config.Config) *dataset.Splits {
+	t.Helper()
+	p, err := dataset.Of(config.Resolve(cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Everything of a run that may take long is reported, with consistent counts.
+func TestProgressOfRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		set, want []string
+	}{
+		"grpo": {[]string{"train.gradient_accumulation_steps=2", "beta=0.1"},
+			[]string{"opening model", "evaluating val", "sampling", "scoring the rollout under the reference model", "update", "writing a checkpoint"}},
+		"dpo": {[]string{"algorithm.type=dpo", "train.n_grpo_steps=1"},
+			[]string{"sampling", "scoring the pairs under the reference model", "update"}},
+	} {
+		seen := map[string]bool{}
+		o := options(t.TempDir(), &watch{}, 1)
+		o.Progress = func(a model.Activity) {
+			for _, want := range c.want {
+				if strings.HasPrefix(a.What, want) {
+					seen[want] = true
+				}
+			}
+			if a.Done > a.Of || a.Part < 0 || a.Part > 1 || a.Of > 0 && a.Unit == "" {
+				t.Errorf("%s: %+v", name, a)
+			}
+		}
+		if _, err := Run(t.Context(), tinyDecoder(t, c.set...), o); err != nil {
+			t.Fatal(err)
+		}
+		if len(seen) != len(c.want) {
+			t.Errorf("%s: only %v of %q", name, seen, c.want)
+		}
 	}
 }

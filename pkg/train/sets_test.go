@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/rundir"
 )
 
@@ -119,7 +120,7 @@ func TestEvaluateCheckpointOnSets(t *testing.T) {
 // Files that can't be sets are refused before the folder exists.
 func TestSetsAreRefused(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nowhere.json")
-	problems, err := LoadProblems(small().Data)
+	problems, err := dataset.Load(small().Data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,9 @@ import (
 
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
@@ -68,7 +70,7 @@ type SFTStep struct {
 // sft is one supervised run.
 type sft struct {
 	supervised[config.SFT, SFTStep, SFTRecord]
-	problems *Problems
+	problems *dataset.Splits
 	val      []gsm8k.Problem // the first eval_size of the validation problems
 	template gsm8k.Template
 	end      int // the token after an answer
@@ -97,7 +99,7 @@ func (s *sft) same(rec *SFTRecord) error {
 
 func (s *sft) read() (need budget.Memory, err error) {
 	c := s.cfg
-	if s.problems, err = LoadProblems(c.Data); err != nil {
+	if s.problems, err = dataset.Load(c.Data); err != nil {
 		return need, err
 	}
 	p := s.problems
@@ -176,10 +178,10 @@ func (s *sft) save(rec *SFTRecord) error {
 }
 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
-	e := Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Progress: s.opts.Progress,
+	e := infer.Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Progress: s.opts.Progress,
 		Sampling: model.Sampling{Temperature: 1, TopP: 1, MaxTokens: s.cfg.EvalTokens}}
 	sampler := s.Policy.NewSampler()
 	defer sampler.Close()
-	out, _, err := Evaluate(s.Policy, sampler, e, split, problems, step)
+	out, _, err := infer.Evaluate(s.Policy, sampler, e, split, problems, step)
 	return out, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/kernel"
@@ -151,9 +152,9 @@ func TestSFTValidationExamples(t *testing.T) {
 }
 
 // problemsOf are the problems and the prompt template of a configuration.
-func problemsOf(t *testing.T, c config.SFT) (*Problems, gsm8k.Template) {
+func problemsOf(t *testing.T, c config.SFT) (*dataset.Splits, gsm8k.Template) {
 	t.Helper()
-	problems, err := LoadProblems(c.Data)
+	problems, err := dataset.Load(c.Data)
 	if err != nil {
 		t.Fatal(err)
 	}

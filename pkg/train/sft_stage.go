@@ -18,7 +18,7 @@ type sftStage struct {
 	*sft
 	c     config.Stage
 	packs [][]sftRow
-	order order
+	order rng.Epochs
 	opt   *model.AdamW
 	stop  *stopper // nil without early stopping
 	rec   *StageRecord
@@ -46,7 +46,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	defer stop.close()
 	st := &sftStage{
 		sft: s, c: c, packs: packs, stop: stop, rec: rec,
-		order: order{stream: rng.New(s.cfg.Seed, rng.Shuffle), place: uint32(i), n: len(packs)},
+		order: rng.Epochs{Stream: rng.New(s.cfg.Seed, rng.Shuffle), Place: uint32(i), N: len(packs)},
 		opt:   model.NewAdamW(s.Params, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay)),
 	}
 	st.opt.Pool = s.Pool
@@ -107,7 +107,7 @@ func (st *sftStage) step(step int) (SFTStep, error) {
 	line := SFTStep{Stage: c.Name, Step: step, LearningRate: schedule(c, step)}
 	var chosen []sftRow
 	for k := range c.BatchSize {
-		chosen = append(chosen, st.packs[st.order.at((step-1)*c.BatchSize+k)]...)
+		chosen = append(chosen, st.packs[st.order.At((step-1)*c.BatchSize+k)]...)
 	}
 	batch, weights := sftBatch(chosen)
 	st.learner.ZeroGrads()

@@ -15,11 +15,8 @@ import (
 	"grpo/pkg/model/tinylm/tokenizer"
 	"grpo/pkg/policy"
 	"grpo/pkg/rl"
-	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
-
-func rngStream() rng.Stream { return rng.New(3, rng.Order) }
 
 func TestSchedule(t *testing.T) {
 	c := config.Stage{LearningRate: 2, WarmupSteps: 10, Steps: 110, FinalLRRatio: 0.1}

@@ -11,6 +11,7 @@ import (
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/preference"
 )
@@ -40,7 +41,7 @@ func TestAnswerEnds(t *testing.T) {
 		if got, err := of.Special(config.Data{PromptTemplate: template}).AnswerEnd(); err != nil || got != want {
 			t.Errorf("%s: an answer ends in %d (%v), want %d", template, got, err, want)
 		}
-		in := inputOf(of, config.Config{Model: m, Data: config.Data{PromptTemplate: template}}, gsm8k.Problem{}, "2", true)
+		in := infer.RewardInput(of, config.Config{Model: m, Data: config.Data{PromptTemplate: template}}, gsm8k.Problem{}, "2", true)
 		if got := in.TokenIDs[len(in.TokenIDs)-1]; got != want {
 			t.Errorf("%s: a reward function gets an answer that ends in %d, want %d", template, got, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/policy"
@@ -136,14 +137,14 @@ func SameInputs(c config.Config, meta *rundir.Meta) error {
 // hashProblems is the SHA-256 of all problems that a run trains or is evaluated on, and of the text
 // around them if it comes from files (a chat template, worked examples). Each string is
 // hashed after its length, so different lists never give the same bytes.
-func hashProblems(p *Problems, t gsm8k.Template) string {
+func hashProblems(p *dataset.Splits, t gsm8k.Template) string {
 	h := sha256.New()
 	write := func(s string) {
 		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(s))))
 		io.WriteString(h, s)
 	}
 	splits := [][]gsm8k.Problem{p.Train}
-	for _, s := range p.evaluated() {
+	for _, s := range p.Evaluated() {
 		splits = append(splits, s.Problems)
 	}
 	for _, split := range splits {

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model"
+	"grpo/pkg/infer"
 	"grpo/pkg/rundir"
 )
 
@@ -178,11 +178,11 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 		r.addPairMetrics(m)
 		return
 	}
-	var tally counter
+	var tally infer.Counter
 	for i, x := range r.completions {
-		tally.add(r.verdicts[i], x)
+		tally.Add(r.verdicts[i], x)
 	}
-	counts := tally.counts()
+	counts := tally.Counts()
 	m.Reward = describe(r.rewards)
 	m.AnswerReward, m.FormatReward = counts.AnswerReward, counts.FormatReward
 	m.Rewards = map[string]rundir.Stat{}
@@ -196,6 +196,26 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 	if r.rounds > 1 {
 		m.SamplingRounds = r.rounds
 	}
+}
+
+// columnStats are the mean and the standard deviation of the numbers in columns.
+func columnStats(columns []map[string]any) map[string]rundir.Stat {
+	numbers := map[string][]float64{}
+	for _, c := range columns {
+		for name, v := range c {
+			if x, ok := v.(float64); ok {
+				numbers[name] = append(numbers[name], x)
+			}
+		}
+	}
+	var out map[string]rundir.Stat
+	for name, x := range numbers {
+		if out == nil {
+			out = map[string]rundir.Stat{}
+		}
+		out[name] = describe(x)
+	}
+	return out
 }
 
 // addMetrics adds the updates' metrics.
@@ -232,6 +252,13 @@ func scored(rewards []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(rewards), math.IsNaN)
 }
 
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 func mean(x []float64) float64 {
 	var sum float64
 	for _, v := range x {
@@ -247,21 +274,13 @@ func (r *rollout) samples(step, n int, template gsm8k.Template) []rundir.Sample 
 		return nil
 	}
 	for i := range min(n, len(r.completions)) {
-		out = append(out, newSample(template, r.problems[i/r.groupSize], r.completions[i], r.texts[i], r.verdicts[i]))
+		out = append(out, infer.NewSample(template, r.problems[i/r.groupSize], r.completions[i], r.texts[i], r.verdicts[i]))
 		out[i].Step, out[i].Split, out[i].Decoding, out[i].Reward = step, "train", "sampled", r.rewards[i]
 		if r.columns != nil {
 			out[i].Columns = r.columns[i]
 		}
 	}
 	return out
-}
-
-// newSample returns the fields of a line of samples.jsonl that depend only on the completion.
-func newSample(t gsm8k.Template, p gsm8k.Problem, c model.Completion, text string, v gsm8k.Verdict) rundir.Sample {
-	return rundir.Sample{
-		Problem: p.ID, Prompt: t.Render(p.Question), Completion: text, Gold: p.Gold, Ended: c.Ended,
-		AnswerReward: one(v.Right), FormatReward: one(v.Formatted), Length: len(c.Tokens),
-	}
 }
 
 func perSecond(n int, s float64) float64 {

@@ -7,6 +7,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/infer"
 	"grpo/pkg/rundir"
 )
 
@@ -153,24 +154,8 @@ func (t *trainer) warnings(weights string) []string {
 	}
 	for _, e := range []*rundir.Eval{&s.Final, s.Unseen, s.Test} {
 		if e != nil {
-			out = append(out, cutWarnings(*e, t.cfg.Eval.MaxTokens)...)
+			out = append(out, infer.CutWarnings(*e, t.cfg.Eval.MaxTokens)...)
 		}
-	}
-	return out
-}
-
-// cutWarnings are about the decodings of a split in which a tenth of the completions or more were cut at maxTokens
-// tokens: they count as wrong, whatever they were about to answer.
-func cutWarnings(e rundir.Eval, maxTokens int) (out []string) {
-	warn := func(decoding string, c rundir.Counts) {
-		if c.Truncated > 0 && 10*c.Truncated >= c.N {
-			out = append(out, fmt.Sprintf("%d of %s of %s, %s, were cut at %d tokens and count as wrong "+
-				"(raise eval.max_tokens)", c.Truncated, textutil.Count(c.N, "completion"), e.Split, decoding, maxTokens))
-		}
-	}
-	warn(rundir.DecodingSampled, e.Sampled)
-	if e.Greedy != nil {
-		warn(rundir.DecodingGreedy, *e.Greedy)
 	}
 	return out
 }

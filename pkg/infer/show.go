@@ -1,14 +1,12 @@
-package train
+package infer
 
 import (
-	"fmt"
 	"slices"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
-	"grpo/pkg/rundir"
 )
 
 // Prompts is what a model sees of a configuration's problems.
@@ -53,36 +51,28 @@ type SplitLength struct {
 // ShowPrompts renders and encodes the prompts of a configuration, without the model's
 // weights, and returns the first n of a split.
 func ShowPrompts(cfg config.Config, split string, n int) (*Prompts, error) {
-	cfg = config.Resolve(cfg)
-	problems, err := ProblemsOf(cfg)
+	s, err := withProblems(Options{Config: cfg})
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := problems.Split(split)
+	chosen, err := s.problems.Split(split)
 	if err != nil {
 		return nil, err
 	}
-	m, err := policy.Of(cfg)
-	if err != nil {
-		return nil, err
-	}
-	t, err := m.Template(cfg.Data)
-	if err != nil {
-		return nil, err
-	}
-	tok := m.Tokenizer
+	m, t, tok := s.model, s.template, s.model.Tokenizer
 	out := &Prompts{Template: t.Name, FewShot: t.FewShot, Split: split, Context: m.Context,
-		Special: m.Special(cfg.Data)}
+		Special: m.Special(s.Config.Data)}
 	chosen = chosen[:min(n, len(chosen))]
 	for i, ids := range policy.EncodePrompts(tok, t, chosen) {
 		out.Shown = append(out.Shown, shownPrompt(tok, t, chosen[i], ids))
 	}
-	for _, s := range promptSplits(cfg, problems) {
-		if len(s.Problems) > 0 {
-			out.Lengths = append(out.Lengths, s.lengths(policy.PromptLengths(tok, t, s.Problems), out.Context))
+	sets := PromptSets(s.Config, s.problems)
+	for _, set := range sets {
+		if len(set.Problems) > 0 {
+			out.Lengths = append(out.Lengths, set.lengths(policy.PromptLengths(tok, t, set.Problems), out.Context))
 		}
 	}
-	if err := checkContext(m, cfg, t, problems); err != nil {
+	if err := CheckContext(m, t, sets...); err != nil {
 		out.Problem = err.Error()
 	}
 	return out, nil
@@ -105,61 +95,15 @@ func shownPrompt(tok model.Tokenizer, t gsm8k.Template, p gsm8k.Problem, ids []i
 	return s
 }
 
-// promptSplit is a split with the limit of its completions and the key that sets it.
-type promptSplit struct {
-	Set
-	most int
-	key  string
-}
-
-func promptSplits(c config.Config, p *Problems) []promptSplit {
-	out := []promptSplit{
-		{Set{rundir.SplitTrain, p.Train}, c.Rollout.SamplingMaxTokens, "rollout.sampling_max_tokens"},
-	}
-	for _, s := range p.evaluated() {
-		out = append(out, promptSplit{s, c.Eval.MaxTokens, "eval.max_tokens"})
-	}
-	return out
-}
-
 // lengths describes lengths, of which there is at least one.
-func (s promptSplit) lengths(lengths []int, context int) SplitLength {
+func (s PromptSet) lengths(lengths []int, context int) SplitLength {
 	slices.Sort(lengths)
 	at := func(percent int) int { return lengths[(len(lengths)*percent+99)/100-1] } // nearest rank
-	out := SplitLength{s.Name, len(lengths), lengths[0], at(50), at(90), at(99), at(100), s.most, 0}
+	out := SplitLength{s.Name, len(lengths), lengths[0], at(50), at(90), at(99), at(100), s.MaxTokens, 0}
 	for _, n := range lengths {
-		if context > 0 && n+s.most > context {
+		if context > 0 && n+s.MaxTokens > context {
 			out.TooLong++
 		}
 	}
 	return out
-}
-
-// checkContext returns an error if a prompt with its completion is longer than the model's context.
-func checkContext(m *policy.Model, c config.Config, t gsm8k.Template, p *Problems) error {
-	for _, s := range promptSplits(c, p) {
-		if err := s.fits(m, t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s promptSplit) fits(m *policy.Model, t gsm8k.Template) error {
-	context := m.Context
-	if context == 0 || len(s.Problems) == 0 {
-		return nil
-	}
-	lengths := policy.PromptLengths(m.Tokenizer, t, s.Problems)
-	longest := slices.Max(lengths)
-	if longest+s.most <= context {
-		return nil
-	}
-	p, fix := s.Problems[slices.Index(lengths, longest)], ""
-	if t.FewShot > 0 {
-		fix = ", use fewer worked examples (data.few_shot)"
-	}
-	return config.Invalid(fmt.Errorf("encode the prompts of the split %q: that of problem %q has %d tokens; with %s (%d) "+
-		"it exceeds the model's context of %d tokens (shorten or remove the problem%s, or lower %s)",
-		s.Name, p.ID, longest, s.key, s.most, context, fix, s.key))
 }

@@ -1,4 +1,4 @@
-package train
+package infer
 
 import (
 	"fmt"
@@ -24,7 +24,8 @@ type learnedReward struct {
 	pool        *kernel.Pool
 }
 
-func openLearned(c config.CustomReward, threads int) (reward.Function, error) {
+// OpenLearned opens a reward model as a reward function.
+func OpenLearned(c config.CustomReward, threads int) (reward.Function, error) {
 	var err error
 	l := &learnedReward{name: c.Name, nullOnError: c.OnError == "null", pool: kernel.NewPool(threads)}
 	if l.encoder, l.values, err = policy.OpenRewardModel(c.Model, l.pool); err != nil {
@@ -47,8 +48,8 @@ func (l *learnedReward) Score(b reward.Batch) (reward.Scores, error) {
 			return fmt.Errorf("reward %s: %w", l.name, err)
 		}
 		for row, i := range at {
-			x := m.Values[lastValue(m, batch, row)]
-			if notFinite(x) {
+			x := m.Values[policy.LastValue(m, batch, row)]
+			if math.IsNaN(x) || math.IsInf(x, 0) {
 				return fmt.Errorf("reward %s: the reward of %s is %v: the reward model is not usable", l.name,
 					textutil.Quote(b.Completions[i].Completion), x)
 			}
@@ -68,7 +69,8 @@ func (l *learnedReward) Score(b reward.Batch) (reward.Scores, error) {
 			out.Rewards[i] = math.NaN()
 			continue
 		} else if err != nil {
-			return out, fmt.Errorf("reward %s: step %d: %w (on_error: \"null\" leaves out such completions)", l.name, b.Step, err)
+			return out, fmt.Errorf("reward %s: step %d: %w (on_error: \"null\" leaves out such completions)",
+				l.name, b.Step, err)
 		}
 		n := len(ids) + len(completion)
 		if tokens += n; tokens > budget.RewardTokens {
@@ -81,7 +83,7 @@ func (l *learnedReward) Score(b reward.Batch) (reward.Scores, error) {
 			batch.Prompts = append(batch.Prompts, ids)
 		}
 		prompt = ids
-		batch.Rows, at = append(batch.Rows, rewardRow(len(batch.Prompts)-1, completion)), append(at, i)
+		batch.Rows, at = append(batch.Rows, policy.RewardRow(len(batch.Prompts)-1, completion)), append(at, i)
 	}
 	return out, flush()
 }

@@ -1,12 +1,9 @@
-package train
+package infer
 
 import (
-	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 
-	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -14,18 +11,15 @@ import (
 	"grpo/pkg/rng"
 )
 
-// GenerateOptions say what [Generate] samples.
+// GenerateOptions say what [Generate] samples, with the configuration's model and the prompt template around the
+// prompts.
 type GenerateOptions struct {
-	Config   config.Config // its model, and the prompt template around the prompts
-	Prompts  []string
-	System   string // first message of a chat, instead of the configuration's
-	Raw      bool   // the prompts as they are, without a template; special tokens are parsed
-	N        int    // completions of each prompt
-	Seed     uint64
-	Threads  int
-	Memory   budget.MemoryCheck
-	Note     func(string) // for the user
-	Progress model.Progress
+	Options
+	Prompts []string
+	System  string // first message of a chat, instead of the configuration's
+	Raw     bool   // the prompts as they are, without a template; special tokens are parsed
+	N       int    // completions of each prompt
+	Seed    uint64
 	model.Sampling
 }
 
@@ -42,16 +36,15 @@ type Generated struct {
 // Generate samples N completions of each prompt. Prompts are questions to the configuration's prompt
 // template; where that is the default and the model has a chat template, they are a user's messages.
 func Generate(o GenerateOptions) ([]Generated, error) {
-	c := config.Resolve(o.Config)
-	m, err := policy.Of(c)
+	s, err := newSession(o.Options)
 	if err != nil {
 		return nil, err
 	}
-	t, err := o.template(m, c)
-	if err != nil {
+	defer s.close()
+	if err := s.askedTemplate(o); err != nil {
 		return nil, err
 	}
-	tok := m.Tokenizer
+	tok := s.model.Tokenizer
 	if err := tok.Special().Check(); err != nil {
 		o.Note(err.Error())
 	}
@@ -63,10 +56,10 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 		}
 	}
 	if !o.Raw {
-		prompts = policy.EncodePrompts(tok, t, problems)
+		prompts = policy.EncodePrompts(tok, s.template, problems)
 	}
 	for i, ids := range prompts {
-		switch context := m.Context; {
+		switch context := s.model.Context; {
 		case len(ids) == 0:
 			return nil, config.Invalid(fmt.Errorf("encode prompt %d: it has no tokens, and this model has no start token", i+1))
 		case context > 0 && len(ids)+o.MaxTokens > context:
@@ -74,21 +67,12 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 				"context of %d tokens (shorten it, or ask for fewer)", i+1, len(ids), o.MaxTokens, context))
 		}
 	}
-	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
-	c.Eval.MaxTokens, c.Eval.Greedy = o.MaxTokens, false
 	all := slices.Repeat(problems, o.N)
-	if err := o.Memory.Pass(budget.Evaluation(m, c, t, all, o.Threads)); err != nil {
+	if err := s.open(o.Seed, o.MaxTokens, false, all); err != nil {
 		return nil, err
 	}
-	net, err := m.Open(o.Seed, o.Threads, evaluationWork(m, c, len(all)), o.Progress)
-	defer net.Close()
-	if err != nil {
-		return nil, err
-	}
-	sampler := net.Policy.NewSampler()
-	defer sampler.Close()
 	o.Watch = o.Progress.Watch("sampling", len(all), o.MaxTokens, nil)
-	out, err := sampler.Sample(prompts, o.N, o.Sampling, model.Draws{Stream: rng.New(o.Seed, rng.Rollout)})
+	out, err := s.sampler.Sample(prompts, o.N, o.Sampling, model.Draws{Stream: rng.New(o.Seed, rng.Rollout)})
 	if err != nil {
 		return nil, err
 	}
@@ -97,27 +81,28 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	}
 	texts := make([]Generated, len(out))
 	for i, x := range out {
-		texts[i] = Generated{o.Prompts[i/o.N], net.Policy.Decode(x.Tokens), x.Tokens, x.LogProbs, x.Ended}
+		texts[i] = Generated{o.Prompts[i/o.N], s.Policy.Decode(x.Tokens), x.Tokens, x.LogProbs, x.Ended}
 	}
 	return texts, nil
 }
 
-// template is the template around the prompts.
-func (o GenerateOptions) template(m *policy.Model, c config.Config) (t gsm8k.Template, err error) {
+// askedTemplate sets the template around the prompts.
+func (s *session) askedTemplate(o GenerateOptions) (err error) {
 	if o.Raw {
-		return t, nil
+		return nil
 	}
-	if m.IsDecoder() && c.Data.PromptTemplate == config.Default().Data.PromptTemplate {
-		c.Data.PromptTemplate = "chat"
+	d := s.Config.Data
+	if s.model.IsDecoder() && d.PromptTemplate == config.Default().Data.PromptTemplate {
+		d.PromptTemplate = "chat"
 	}
 	if o.System != "" {
-		if c.Data.PromptTemplate != "chat" {
-			return t, config.Invalid(fmt.Errorf("a system prompt is for a chat, but the prompt template is %s", c.Data.PromptTemplate))
+		if d.PromptTemplate != "chat" {
+			return config.Invalid(fmt.Errorf("a system prompt is for a chat, but the prompt template is %s", d.PromptTemplate))
 		}
-		c.Data.SystemPrompt = o.System
+		d.SystemPrompt = o.System
 	}
-	if t, err = m.Template(c.Data); err != nil {
-		return t, fmt.Errorf("%w (--raw sends the prompt as it is)", err)
+	if s.template, err = s.model.Template(d); err != nil {
+		return fmt.Errorf("%w (--raw sends the prompt as it is)", err)
 	}
-	return t, nil
+	return nil
 }

@@ -1,15 +1,13 @@
-package train
+package infer
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 
-	"grpo/pkg/budget"
-	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
@@ -18,16 +16,13 @@ import (
 	"grpo/pkg/rng"
 )
 
-// PairOptions say which pairs [MakePairs] makes.
+// PairOptions say which pairs [MakePairs] makes: the policy, the sampling of its rollouts and the rewards are those of
+// the configuration.
 type PairOptions struct {
-	Config   config.Config // the policy, the sampling of its rollouts, the rewards
-	Split    string
-	Groups   int // groups of completions, one for each problem drawn; 0 = every problem of the split once
-	Pairs    rl.PairOptions
-	Threads  int
-	Memory   budget.MemoryCheck
-	Note     func(string)
-	Progress model.Progress
+	Options
+	Split  string
+	Groups int // groups of completions, one for each problem drawn; 0 = every problem of the split once
+	Pairs  rl.PairOptions
 }
 
 // PairsMade counts what [MakePairs] sampled. Every group is in Paired, AllRight, AllWrong, Unscored or
@@ -65,17 +60,47 @@ type PairsMade struct {
 // the order of the seed, again from the start when all were drawn. The first groups do not depend on
 // their number.
 func MakePairs(ctx context.Context, o PairOptions) ([]preference.Pair, *PairsMade, error) {
-	m, err := newPairMaker(ctx, o)
-	defer m.close()
+	s, err := withProblems(o.Options)
 	if err != nil {
 		return nil, nil, err
 	}
-	size := o.Config.Rollout.GroupSize
-	for at := 0; at < m.groups; {
+	defer s.close()
+	c := s.Config
+	m := &pairMaker{session: s, rule: o.Pairs}
+	if m.set, err = s.problems.Split(o.Split); err != nil {
+		return nil, nil, err
+	}
+	s.noteCuts()
+	if m.encoder, err = s.model.PairEncoder(); err != nil {
+		return nil, nil, err
+	}
+	set := rolloutSet(c, dataset.Set{Name: o.Split, Problems: m.set})
+	if err := CheckContext(s.model, s.template, set); err != nil {
+		return nil, nil, err
+	}
+	if m.rewards, err = OpenRewards(ctx, c, s.template, s.Threads, o.Note); err != nil {
+		return nil, nil, err
+	}
+	defer m.rewards.Close()
+	var sampled []gsm8k.Problem // at once
+	for i := range c.Rollout.RolloutBatchSize {
+		sampled = append(sampled, m.set[i%len(m.set)])
+	}
+	if err := s.open(c.Seed, set.MaxTokens, false, sampled); err != nil {
+		return nil, nil, err
+	}
+	groups, size := cmp.Or(o.Groups, len(m.set)), c.Rollout.GroupSize
+	m.sampling = RolloutSampling(c.Rollout)
+	m.sampling.Watch = o.Progress.Watch("sampling", groups*size, m.sampling.MaxTokens, ctx.Err)
+	m.prompts = policy.EncodePrompts(s.Policy, s.template, m.set)
+	m.order = rng.Epochs{Stream: rng.New(c.Seed, rng.Order), N: len(m.set)}
+	m.out = PairsMade{Policy: c.Model.Init, Weights: policy.InitHash(s.Policy), Split: o.Split, Seed: c.Seed,
+		Rule: string(o.Pairs.Rule), Groups: groups, GroupSize: size}
+	for at := 0; at < groups; {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		n := min(m.groups-at, max(1, m.cfg.Rollout.RolloutBatchSize/size))
+		n := min(groups-at, max(1, c.Rollout.RolloutBatchSize/size))
 		if err := m.batch(at, n); err != nil {
 			return nil, nil, err
 		}
@@ -86,17 +111,13 @@ func MakePairs(ctx context.Context, o PairOptions) ([]preference.Pair, *PairsMad
 
 // pairMaker is the state of [MakePairs].
 type pairMaker struct {
-	PairOptions
-	cfg      config.Config
-	groups   int
-	problems []gsm8k.Problem
-	template gsm8k.Template
-	prompts  [][]int
-	order    order
-	policy.Network
-	sampler  model.Sampler
+	*session
+	rule     rl.PairOptions
+	set      []gsm8k.Problem // the problems that are drawn
+	prompts  [][]int         // theirs
+	order    rng.Epochs
 	sampling model.Sampling
-	rewards  rewards
+	rewards  *Rewards
 	encoder  *policy.PairEncoder
 
 	pairs                             []preference.Pair
@@ -105,107 +126,37 @@ type pairMaker struct {
 	margin, chosenTokens, otherTokens float64
 }
 
-func newPairMaker(ctx context.Context, o PairOptions) (m *pairMaker, err error) {
-	c := config.Resolve(o.Config)
-	m = &pairMaker{PairOptions: o, cfg: c}
-	all, err := ProblemsOf(c)
-	if err != nil {
-		return m, err
-	}
-	if m.problems, err = all.Split(o.Split); err != nil {
-		return m, err
-	}
-	for _, cut := range all.Cut {
-		o.Note(cut)
-	}
-	m.groups = cmp.Or(o.Groups, len(m.problems))
-	of, err := policy.Of(c)
-	if err != nil {
-		return m, err
-	}
-	if m.template, err = of.Template(c.Data); err != nil {
-		return m, err
-	}
-	if m.encoder, err = of.PairEncoder(); err != nil {
-		return m, err
-	}
-	set := promptSplit{Set{o.Split, m.problems}, c.Rollout.SamplingMaxTokens, "rollout.sampling_max_tokens"}
-	if err := set.fits(of, m.template); err != nil {
-		return m, err
-	}
-	m.Threads = cmp.Or(m.Threads, runtime.GOMAXPROCS(0))
-	c.Eval.MaxTokens, c.Eval.Greedy = c.Rollout.SamplingMaxTokens, false
-	var sampled []gsm8k.Problem
-	for range c.Rollout.RolloutBatchSize {
-		sampled = append(sampled, m.problems[len(sampled)%len(m.problems)])
-	}
-	if err := o.Memory.Pass(budget.Evaluation(of, c, m.template, sampled, m.Threads)); err != nil {
-		return m, err
-	}
-	if m.rewards, err = openRewards(ctx, c, m.template, m.Threads, o.Note); err != nil {
-		return m, err
-	}
-	if m.Network, err = of.Open(c.Seed, m.Threads, evaluationWork(of, c, len(sampled)), o.Progress); err != nil {
-		return m, err
-	}
-	for _, note := range m.Device.Notes {
-		o.Note(note)
-	}
-	m.sampler, m.sampling = m.Policy.NewSampler(), samplingOf(c.Rollout)
-	m.sampling.Watch = o.Progress.Watch("sampling", m.groups*c.Rollout.GroupSize, m.sampling.MaxTokens, ctx.Err)
-	m.prompts = policy.EncodePrompts(m.Policy, m.template, m.problems)
-	m.order = order{stream: rng.New(c.Seed, rng.Order), n: len(m.problems)}
-	m.out = PairsMade{Policy: c.Model.Init, Weights: policy.InitHash(m.Policy), Split: o.Split, Seed: c.Seed, Rule: string(o.Pairs.Rule),
-		Groups: m.groups, GroupSize: c.Rollout.GroupSize}
-	return m, nil
-}
-
-func (m *pairMaker) close() {
-	m.rewards.close()
-	if m.sampler != nil {
-		m.sampler.Close()
-	}
-	m.Network.Close()
-}
-
 // batch samples groups first to first+n-1 and adds their pairs.
 func (m *pairMaker) batch(first, n int) error {
-	size := m.cfg.Rollout.GroupSize
+	size := m.out.GroupSize
 	problems, prompts := make([]gsm8k.Problem, n), make([][]int, n)
 	for i := range problems {
-		k := m.order.at(first + i)
-		problems[i], prompts[i] = m.problems[k], m.prompts[k]
+		k := m.order.At(first + i)
+		problems[i], prompts[i] = m.set[k], m.prompts[k]
 	}
 	completions, err := m.sampler.Sample(prompts, size, m.sampling, model.Draws{
-		Stream: rng.New(m.cfg.Seed, rng.Rollout), B: uint32(first)})
+		Stream: rng.New(m.Config.Seed, rng.Rollout), B: uint32(first)})
 	if err != nil {
 		return fmt.Errorf("sample pairs: %w", err)
 	}
-	inputs, lengths := make([]gsm8k.RewardInput, len(completions)), make([]int, len(completions))
-	for i, x := range completions {
-		noise := gsm8k.RewardNoise(m.cfg.Seed, 0, first+i/size, i%size)
-		inputs[i] = rewardInput(m.Policy, m.cfg, x, problems[i/size], new(gsm8k.Verdict), noise)
-		lengths[i] = len(x.Tokens)
-	}
-	byFunction, _, err := m.rewards.compute(m.Pool, inputs, size, 0)
+	inputs, scored, err := m.rewards.Score(m.Pool, m.Policy, completions, problems, 0, first, 0)
 	if err != nil {
 		return err
 	}
-	rewards, err := rl.CombineRewards(byFunction, m.cfg.Reward.RewardWeights)
-	if err != nil {
-		return err
-	}
-	for _, r := range rewards {
-		m.right += int(one(r > 0))
+	lengths := make([]int, len(completions))
+	for i, r := range scored.Rewards {
+		lengths[i] = inputs[i].Tokens
+		m.right += count(r > 0)
 	}
 	for g := range problems {
 		lo, hi := g*size, (g+1)*size
-		pairs, err := rl.MakePairs(rewards[lo:hi], lengths[lo:hi], size, m.Pairs)
+		rewards := scored.Rewards[lo:hi]
+		pairs, err := rl.MakePairs(rewards, lengths[lo:hi], size, m.rule)
 		if err != nil {
 			return err
 		}
 		if len(pairs) == 0 {
-			m.unpaired(rewards[lo:hi])
+			m.unpaired(rewards)
 			continue
 		}
 		before := len(m.pairs)
@@ -222,11 +173,18 @@ func (m *pairMaker) batch(first, n int) error {
 	return nil
 }
 
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // unpaired counts a group without a pair.
 func (m *pairMaker) unpaired(rewards []float64) {
 	right, wrong := 0, 0
 	for _, r := range rewards {
-		right, wrong = right+int(one(r > 0)), wrong+int(one(r <= 0))
+		right, wrong = right+count(r > 0), wrong+count(r <= 0)
 	}
 	switch {
 	case right+wrong < 2:
@@ -265,15 +223,15 @@ func (m *pairMaker) add(id, prompt string, tokens []int, group []gsm8k.RewardInp
 	m.margin += p.Margin
 	m.chosenTokens += float64(c.Tokens)
 	m.otherTokens += float64(r.Tokens)
-	m.out.ChosenTruncated += int(one(!c.Ended))
-	m.out.RejectedTruncated += int(one(!r.Ended))
-	m.out.Retokenized += int(one(!slices.Equal(read.Chosen, c.TokenIDs))) + int(one(!slices.Equal(read.Rejected, r.TokenIDs)))
+	m.out.ChosenTruncated += count(!c.Ended)
+	m.out.RejectedTruncated += count(!r.Ended)
+	m.out.Retokenized += count(!slices.Equal(read.Chosen, c.TokenIDs)) + count(!slices.Equal(read.Rejected, r.TokenIDs))
 }
 
 // summary is the counts of all groups.
 func (m *pairMaker) summary() *PairsMade {
 	out := m.out
-	out.AboveZero = float64(m.right) / float64(max(1, m.groups*m.cfg.Rollout.GroupSize))
+	out.AboveZero = float64(m.right) / float64(max(1, out.Groups*out.GroupSize))
 	if out.Pairs = len(m.pairs); out.Pairs > 0 {
 		n := float64(out.Pairs)
 		chosen, rejected, margin := m.chosenTokens/n, m.otherTokens/n, m.margin/n

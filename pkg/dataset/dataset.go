@@ -1,4 +1,6 @@
-package train
+// Package dataset reads or generates the problems that a configuration names: the splits of a run, and further sets
+// to evaluate on.
+package dataset
 
 import (
 	"errors"
@@ -8,19 +10,15 @@ import (
 	"strings"
 
 	"grpo/internal/suggest"
-	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model"
-	"grpo/pkg/policy"
-	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
 
-// Problems are the splits of a run, disjoint by question. SFT is for supervised stages and Train
+// Splits are the problems of a run, disjoint by question. SFT is for supervised stages and Train
 // for GRPO. Val is for model selection, Test is evaluated once at the end, and Unseen asks for
 // operand facts that no training stage saw.
-type Problems struct {
+type Splits struct {
 	SFT, Train, Val, Test, Unseen []gsm8k.Problem
 
 	Sets []Set // more problems to evaluate on, read from files (eval.sets)
@@ -36,9 +34,9 @@ type Set struct {
 	Problems []gsm8k.Problem
 }
 
-// ProblemsOf loads the problems that a configuration trains and evaluates on.
-func ProblemsOf(c config.Config) (*Problems, error) {
-	p, err := LoadProblems(c.Data)
+// Of loads the problems that a configuration trains and evaluates on.
+func Of(c config.Config) (*Splits, error) {
+	p, err := Load(c.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -60,48 +58,22 @@ func ProblemsOf(c config.Config) (*Problems, error) {
 	return p, nil
 }
 
-// evaluated are the problems of all evaluations, by their split in eval.jsonl.
-func (p *Problems) evaluated() []Set {
+// Evaluated are the problems of all evaluations, by their split in eval.jsonl.
+func (p *Splits) Evaluated() []Set {
 	return append([]Set{
 		{rundir.SplitVal, p.Val}, {rundir.SplitTest, p.Test}, {rundir.SplitUnseen, p.Unseen},
 	}, p.Sets...)
 }
 
-// configured are the sets of eval.sets that have problems.
-func (p *Problems) configured() []Set {
+// Configured are the sets of eval.sets that have problems.
+func (p *Splits) Configured() []Set {
 	sets := append([]Set{{rundir.SplitVal, p.Val}, {rundir.SplitUnseen, p.Unseen}}, p.Sets...)
 	return slices.DeleteFunc(sets, func(s Set) bool { return len(s.Problems) == 0 })
 }
 
-// MemoryOf bounds the memory of a resolved configuration's run over these problems.
-func MemoryOf(m *policy.Model, cfg config.Config, p *Problems, threads int) (budget.Memory, error) {
-	d := budget.Data{Train: p.Train, All: [][]gsm8k.Problem{p.Train}}
-	var err error
-	if d.Template, err = m.Template(cfg.Data); err != nil {
-		return budget.Memory{}, err
-	}
-	var pairs trainData
-	if err := pairs.readPairs(m, cfg); err != nil {
-		return budget.Memory{}, err
-	}
-	d.Pairs = pairs.pairs.list
-	for _, s := range p.evaluated() {
-		d.All = append(d.All, s.Problems)
-		if len(s.Problems) <= len(d.Evaluated) {
-			continue
-		}
-		d.Evaluated, d.Smaller = s.Problems, "eval.set_size"
-		switch s.Name {
-		case rundir.SplitVal, rundir.SplitTest, rundir.SplitUnseen:
-			d.Smaller = "data." + s.Name + "_size"
-		}
-	}
-	return budget.Run(m, cfg, d, threads), nil
-}
-
-// LoadProblems generates or reads the problems that d asks for.
-func LoadProblems(d config.Data) (*Problems, error) {
-	p := &Problems{}
+// Load generates or reads the problems that d asks for.
+func Load(d config.Data) (*Splits, error) {
+	p := &Splits{}
 	if d.Source == "generated" {
 		s, err := gsm8k.Generate(gsm8k.GenOptions{
 			Seed: d.GeneratorSeed, WeightAdd: d.WeightAdd, WeightSub: d.WeightSub, WeightMul: d.WeightMul,
@@ -117,7 +89,8 @@ func LoadProblems(d config.Data) (*Problems, error) {
 		p.Overlap = gsm8k.Overlap(p.SFT, p.Train)
 		return p, nil
 	}
-	opt := gsm8k.ReadOptions{SkipBad: d.SkipBad, Annotations: gsm8k.AnnotationMode(d.Annotations), Fields: gsm8k.Fields(d.Fields)}
+	opt := gsm8k.ReadOptions{SkipBad: d.SkipBad, Annotations: gsm8k.AnnotationMode(d.Annotations),
+		Fields: gsm8k.Fields(d.Fields)}
 	for _, f := range []struct {
 		split, path string
 		limit       int
@@ -151,7 +124,7 @@ func LoadProblems(d config.Data) (*Problems, error) {
 }
 
 // read reads the first limit problems (0 = all) of the file that a key names.
-func (p *Problems) read(path, key, sizeKey string, limit int, opt gsm8k.ReadOptions) ([]gsm8k.Problem, error) {
+func (p *Splits) read(path, key, sizeKey string, limit int, opt gsm8k.ReadOptions) ([]gsm8k.Problem, error) {
 	problems, report, err := gsm8k.ReadFile(path, opt)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, config.Invalid(fmt.Errorf("%w (%s)", err, key))
@@ -172,7 +145,7 @@ func (p *Problems) read(path, key, sizeKey string, limit int, opt gsm8k.ReadOpti
 }
 
 // Split returns an evaluation split by its name in eval.jsonl.
-func (p *Problems) Split(name string) ([]gsm8k.Problem, error) {
+func (p *Splits) Split(name string) ([]gsm8k.Problem, error) {
 	splits := map[string][]gsm8k.Problem{"train": p.Train, "val": p.Val, "test": p.Test, "unseen": p.Unseen}
 	s, known := splits[name]
 	if !known {
@@ -184,23 +157,4 @@ func (p *Problems) Split(name string) ([]gsm8k.Problem, error) {
 		return nil, config.Invalid(fmt.Errorf("split %q is empty in this configuration", name))
 	}
 	return s, nil
-}
-
-// trainData are the problems of a run, the training problems ready for rollouts.
-type trainData struct {
-	problems *Problems
-	template gsm8k.Template
-	prompts  [][]int // ragged: the token ids of each training problem's prompt
-	order    order   // in which the training problems are drawn, or the pairs of a file
-	// pairs and evalPairs are read from files; empty without.
-	pairs, evalPairs filePairs
-}
-
-// encode fills in prompts and order from the problems and the template.
-func (d *trainData) encode(tok model.Tokenizer, seed uint64) {
-	d.prompts = policy.EncodePrompts(tok, d.template, d.problems.Train)
-	d.order = order{stream: rng.New(seed, rng.Order), n: len(d.problems.Train)}
-	if d.pairs.list != nil {
-		d.order.n = len(d.pairs.list)
-	}
 }

@@ -1,4 +1,4 @@
-package train
+package infer
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 func madePairs(t *testing.T, o PairOptions, set ...string) ([]preference.Pair, *PairsMade) {
 	t.Helper()
-	o.Config = mustLoad(t, config.LoadOptions{Set: set, Checkpoint: policy.FindCheckpoint})
+	o.Config = must(config.Load(config.LoadOptions{Set: set, Checkpoint: policy.FindCheckpoint})).Config
 	o.Note, o.Split = func(string) {}, "train"
 	pairs, made, err := MakePairs(context.Background(), o)
 	if err != nil {
@@ -32,7 +32,7 @@ func madePairs(t *testing.T, o PairOptions, set ...string) ([]preference.Pair, *
 // completions and wrong ones.
 func TestMakePairs(t *testing.T) {
 	rule := rl.PairOptions{Rule: rl.PairRightWrong}
-	pairs, made := madePairs(t, PairOptions{Groups: 12, Threads: 2, Pairs: rule})
+	pairs, made := madePairs(t, PairOptions{Options: Options{Threads: 2}, Groups: 12, Pairs: rule})
 	if len(pairs) < 8 || *made.Margin != 1 || made.Retokenized != 0 || made.Dropped != 0 {
 		t.Errorf("%+v", made)
 	}
@@ -41,11 +41,11 @@ func TestMakePairs(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	again, _ := madePairs(t, PairOptions{Groups: 5, Threads: 1, Pairs: rule}, "rollout.rollout_batch_size=16")
+	again, _ := madePairs(t, PairOptions{Options: Options{Threads: 1}, Groups: 5, Pairs: rule}, "rollout.rollout_batch_size=16")
 	if len(again) == 0 || !reflect.DeepEqual(again, pairs[:len(again)]) {
 		t.Errorf("%d pairs of 5 groups are not the first of 12", len(again))
 	}
-	one, few := madePairs(t, PairOptions{Groups: 12, Threads: 1, Pairs: rl.PairOptions{Rule: rl.PairLengthControlled, PerGroup: 1}})
+	one, few := madePairs(t, PairOptions{Options: Options{Threads: 1}, Groups: 12, Pairs: rl.PairOptions{Rule: rl.PairLengthControlled, PerGroup: 1}})
 	if len(one) != made.Paired || few.Weights != made.Weights {
 		t.Errorf("%d pairs of %d groups, at most one each", len(one), made.Paired)
 	}
@@ -56,7 +56,7 @@ func TestMakePairsOfADecoder(t *testing.T) {
 	dir := decodertest.Folder(t)
 	set := []string{"model.init=" + dir, "prompt_template=chat", "sampling_max_tokens=4", "reward.functions=random", "train_size=4", "val_size=2",
 		"test_size=2", "unseen_size=2"}
-	pairs, made := madePairs(t, PairOptions{Groups: 6, Threads: 1, Pairs: rl.PairOptions{Rule: rl.PairBestWorst}}, set...)
+	pairs, made := madePairs(t, PairOptions{Options: Options{Threads: 1}, Groups: 6, Pairs: rl.PairOptions{Rule: rl.PairBestWorst}}, set...)
 	if len(pairs) == 0 || made.RejectedTruncated == 0 {
 		t.Fatalf("%+v", made)
 	}
@@ -65,10 +65,10 @@ func TestMakePairsOfADecoder(t *testing.T) {
 			t.Errorf("the prompt is %q", p.Prompt.Plain)
 		}
 	}
-	cfg := mustLoad(t, config.LoadOptions{Set: set, Checkpoint: policy.FindCheckpoint})
+	cfg := must(config.Load(config.LoadOptions{Set: set, Checkpoint: policy.FindCheckpoint})).Config
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, _, err := MakePairs(ctx, PairOptions{Config: cfg, Split: "train", Pairs: rl.PairOptions{Rule: rl.PairBestWorst}}); !errors.Is(err, context.Canceled) {
+	if _, _, err := MakePairs(ctx, PairOptions{Options: Options{Config: cfg}, Split: "train", Pairs: rl.PairOptions{Rule: rl.PairBestWorst}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 }

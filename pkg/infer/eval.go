@@ -1,29 +1,22 @@
-package train
+package infer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"grpo/internal/textutil"
-	"grpo/pkg/budget"
-	"grpo/pkg/config"
-	"grpo/pkg/model"
-	"grpo/pkg/policy"
+	"grpo/pkg/dataset"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/rundir"
 )
 
-// EvalOptions say what [EvaluateCheckpoint] evaluates.
+// EvalOptions say what [EvaluateCheckpoint] evaluates: the initial weights of the configuration (model.init), by its
+// section eval.
 type EvalOptions struct {
-	Config   config.Config      // its initial weights (model.init) and its section eval
-	Split    string             // empty: all sets of eval.sets
-	Samples  int                // completions to return, per set and decoding
-	Threads  int                // of the CPU; 0 = GOMAXPROCS
-	Note     func(string)       // gets notes about the problems
-	Memory   budget.MemoryCheck // nil = no check
-	Progress model.Progress
+	Options
+	Split   string // empty: all sets of eval.sets
+	Samples int    // completions to return, per set and decoding
 }
 
 // Evaluated are the results of [EvaluateCheckpoint].
@@ -48,63 +41,46 @@ type EvalSample struct {
 // EvaluateCheckpoint evaluates a checkpoint. When ctx ends after the first tokens, the results are partial, and the
 // error is nil.
 func EvaluateCheckpoint(ctx context.Context, o EvalOptions) (*Evaluated, error) {
-	cfg := config.Resolve(o.Config)
-	problems, err := ProblemsOf(cfg)
+	s, err := withProblems(o.Options)
 	if err != nil {
 		return nil, err
 	}
-	sets, largest := problems.configured(), 0
+	defer s.close()
+	cfg, sets := s.Config, s.problems.Configured()
 	if o.Split != "" {
-		chosen, err := problems.Split(o.Split)
+		chosen, err := s.problems.Split(o.Split)
 		if err != nil {
 			return nil, err
 		}
-		sets = []Set{{o.Split, chosen}}
+		sets = []dataset.Set{{Name: o.Split, Problems: chosen}}
 	}
-	for _, cut := range problems.Cut {
-		o.Note(cut)
-	}
-	m, err := policy.Of(cfg)
-	if err != nil {
+	s.noteCuts()
+	if err := s.model.CheckEnd(); err != nil {
 		return nil, err
 	}
-	template, err := m.Template(cfg.Data)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.CheckEnd(); err != nil {
-		return nil, err
-	}
-	threads := cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
-	for _, s := range sets {
-		largest = max(largest, len(s.Problems))
-		if err := (promptSplit{s, cfg.Eval.MaxTokens, "eval.max_tokens"}).fits(m, template); err != nil {
+	var batches [][]gsm8k.Problem
+	for _, set := range sets {
+		if err := CheckContext(s.model, s.template, evalSet(cfg, set)); err != nil {
 			return nil, err
 		}
-		if err := o.Memory.Pass(budget.Evaluation(m, cfg, template, s.Problems, threads)); err != nil {
-			return nil, err
-		}
+		batches = append(batches, set.Problems)
 	}
-	net, err := m.Open(cfg.Seed, threads, evaluationWork(m, cfg, largest), o.Progress)
-	defer net.Close()
-	if err != nil {
+	if err := s.open(cfg.Seed, cfg.Eval.MaxTokens, cfg.Eval.Greedy, batches...); err != nil {
 		return nil, err
 	}
-	sampler := net.Policy.NewSampler()
-	defer sampler.Close()
-	e := evaluationOf(cfg, template)
+	e := EvaluationOf(cfg, s.template)
 	e.Samples, e.Finite, e.Progress, e.Stop = o.Samples, true, o.Progress, ctx.Err
 	out := &Evaluated{Warnings: []string{}}
-	for _, s := range sets {
-		eval, kept, err := Evaluate(net.Policy, sampler, e, s.Name, s.Problems, 0)
+	for _, set := range sets {
+		eval, kept, err := Evaluate(s.Policy, s.sampler, e, set.Name, set.Problems, 0)
 		out.Partial = err != nil && errors.Is(err, ctx.Err())
 		if err != nil && !out.Partial {
 			return nil, err
 		}
 		out.Evals, out.Samples = append(out.Evals, eval), append(out.Samples, kept...)
-		out.Warnings = append(out.Warnings, cutWarnings(eval, cfg.Eval.MaxTokens)...)
+		out.Warnings = append(out.Warnings, CutWarnings(eval, cfg.Eval.MaxTokens)...)
 		if out.Partial {
-			out.Warnings = append(out.Warnings, interruptedAt(eval, len(s.Problems), len(sets)-len(out.Evals)))
+			out.Warnings = append(out.Warnings, interruptedAt(eval, len(set.Problems), len(sets)-len(out.Evals)))
 			break
 		}
 	}
@@ -122,10 +98,4 @@ func interruptedAt(e rundir.Eval, n, left int) string {
 		done += fmt.Sprintf("; %s not evaluated", textutil.Count(left, "more set"))
 	}
 	return done + "; unfinished completions are not counted, so long ones are missing"
-}
-
-// evaluationWork estimates the operations of an evaluation before the policy is made.
-func evaluationWork(m *policy.Model, c config.Config, problems int) float64 {
-	tokens := c.Eval.MaxTokens/2 + 1
-	return m.Size.Forward(2*problems*tokens, problems*tokens).Nominal
 }

@@ -1,4 +1,4 @@
-package train
+package infer
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -16,10 +15,8 @@ import (
 	"grpo/internal/jsonl"
 	"grpo/internal/regular"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
-	"grpo/pkg/model"
-	"grpo/pkg/policy"
-	"grpo/pkg/rl"
 )
 
 // RewardTrial is the rewards of some completions, for `grpo reward try`.
@@ -45,30 +42,19 @@ type TriedCompletion struct {
 // TryRewards computes the rewards of the completions in a file ("-" = stdin), one JSON object per line with the
 // fields of samples.jsonl: completion, and optionally gold, prompt, problem, step and ended (true if
 // missing): the first n, or all of them if n is 0. Without a file it makes completions from the
-// first n training problems, 2 if n is 0. It reads the
-// tokenizer of the configuration's model, not the weights. note gets lines for the user, progress what takes
-// long.
-func TryRewards(ctx context.Context, cfg config.Config, file string, stdin io.Reader, n int, note func(string),
-	progress model.Progress) (*RewardTrial, error) {
-	cfg = config.Resolve(cfg)
-	problems, err := ProblemsOf(cfg)
+// first n training problems, 2 if n is 0. It reads the tokenizer of the configuration's model, not the weights.
+func TryRewards(ctx context.Context, o Options, file string, stdin io.Reader, n int) (*RewardTrial, error) {
+	s, err := withProblems(o)
 	if err != nil {
 		return nil, err
 	}
-	m, err := policy.Of(cfg)
-	if err != nil {
-		return nil, err
-	}
-	template, err := m.Template(cfg.Data)
-	if err != nil {
-		return nil, err
-	}
+	cfg := s.Config
 	out := &RewardTrial{Functions: cfg.Reward.Functions, Weights: cfg.Reward.RewardWeights}
 	var inputs []gsm8k.RewardInput
 	var steps []int
 	if file == "" {
-		for _, x := range madeFrom(problems.Train, cmp.Or(n, 2)) {
-			inputs = append(inputs, inputOf(m, cfg, x.problem, x.text, x.ended))
+		for _, x := range madeFrom(s.problems.Train, cmp.Or(n, 2)) {
+			inputs = append(inputs, RewardInput(s.model, cfg, x.problem, x.text, x.ended))
 			out.Completions = append(out.Completions, TriedCompletion{Kind: x.kind})
 		}
 		steps = make([]int, len(inputs))
@@ -80,41 +66,38 @@ func TryRewards(ctx context.Context, cfg config.Config, file string, stdin io.Re
 		if n > 0 {
 			samples = samples[:min(n, len(samples))]
 		}
-		for _, s := range samples {
-			inputs = append(inputs, inputOf(m, cfg, s.problemIn(problems, template), *s.Completion, s.Ended == nil || *s.Ended))
-			steps = append(steps, s.Step)
+		for _, x := range samples {
+			problem := x.problemIn(s.problems, s.template)
+			inputs = append(inputs, RewardInput(s.model, cfg, problem, *x.Completion, x.Ended == nil || *x.Ended))
+			steps = append(steps, x.Step)
 		}
 		out.Completions = make([]TriedCompletion, len(inputs))
 	}
-	progress.Do("opening the reward functions")
-	w, err := openRewards(ctx, cfg, template, runtime.GOMAXPROCS(0), note)
+	o.Progress.Do("opening the reward functions")
+	w, err := OpenRewards(ctx, cfg, s.template, s.Threads, o.Note)
 	if err != nil {
 		return nil, err
 	}
-	defer w.close()
+	defer w.Close()
 	for lo := 0; lo < len(inputs); { // a batch is of one step
 		hi := lo + 1
 		for hi < len(inputs) && steps[hi] == steps[lo] {
 			hi++
 		}
-		progress.Count("computing rewards", "completion", lo, len(inputs))
-		byFunction, columns, err := w.compute(nil, inputs[lo:hi], 1, steps[lo])
+		o.Progress.Count("computing rewards", "completion", lo, len(inputs))
+		r, err := w.Compute(nil, inputs[lo:hi], 1, steps[lo])
 		if err != nil {
 			return nil, err
 		}
-		sums, err := rl.CombineRewards(byFunction, cfg.Reward.RewardWeights)
-		if err != nil {
-			return nil, err
-		}
-		for i, sum := range sums {
+		for i, sum := range r.Rewards {
 			in, c := inputs[lo+i], &out.Completions[lo+i]
-			c.Problem, c.Prompt, c.Completion = in.Problem.ID, template.Render(in.Problem.Question), in.Completion
+			c.Problem, c.Prompt, c.Completion = in.Problem.ID, s.template.Render(in.Problem.Question), in.Completion
 			c.Tokens, c.Ended, c.Reward = in.Tokens, in.Ended, orNull(sum)
-			for _, row := range byFunction {
+			for _, row := range r.ByFunction {
 				c.Rewards = append(c.Rewards, orNull(row[i]))
 			}
-			if columns != nil {
-				c.Columns = columns[i]
+			if r.Columns != nil {
+				c.Columns = r.Columns[i]
 			}
 		}
 		lo = hi
@@ -166,9 +149,9 @@ type savedSample struct {
 }
 
 // problemIn is the sample's problem: the one of its ID, or else one with its prompt and its answer.
-func (s savedSample) problemIn(all *Problems, t gsm8k.Template) gsm8k.Problem {
+func (s savedSample) problemIn(all *dataset.Splits, t gsm8k.Template) gsm8k.Problem {
 	sets := [][]gsm8k.Problem{all.Train}
-	for _, set := range all.evaluated() {
+	for _, set := range all.Evaluated() {
 		sets = append(sets, set.Problems)
 	}
 	for _, set := range sets {

@@ -1,0 +1,187 @@
+package infer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"slices"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
+	"grpo/pkg/policy"
+	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
+)
+
+// Evaluation has the settings of an evaluation.
+type Evaluation struct {
+	Seed     uint64
+	Template gsm8k.Template
+	Sampling model.Sampling // of the sampled decoding
+	Greedy   bool           // decode greedily too
+	Samples  int            // completions to keep as rundir.Sample, per decoding mode
+	Finite   bool           // logits that are not finite are an error; a training run records them as a divergence
+	Progress model.Progress
+	Stop     func() error // its error ends the evaluation; nil = never
+}
+
+// EvaluationOf returns the settings of a configuration's evaluations. They come from
+// the section eval alone: rollout settings differ between the arms of a sweep, and
+// the measurement must not depend on them.
+func EvaluationOf(c config.Config, template gsm8k.Template) Evaluation {
+	e := c.Eval
+	return Evaluation{Seed: c.Seed, Template: template, Greedy: e.Greedy, Samples: e.SaveSamples,
+		Sampling: model.Sampling{
+			Temperature: e.Temperature, TopP: e.TopP, TopK: e.TopK, MinTokens: e.MinTokens, MaxTokens: e.MaxTokens,
+		}}
+}
+
+// splitStream gives each split its own random numbers. Those of a set depend on its
+// name, not on the other sets.
+func splitStream(split string) uint32 {
+	own := []string{rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest, rundir.SplitTrain}
+	if i := slices.Index(own, split); i >= 0 {
+		return uint32(i)
+	}
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, split) // never fails
+	return h.Sum32() | 1<<31
+}
+
+// Evaluate decodes every problem of a split, once sampled and, with e.Greedy,
+// once greedily, and counts the outcomes. The random numbers depend on seed,
+// split, step and the problem's index, not on the batch. With the error of e.Stop come the counts and samples of
+// the completions that are complete.
+func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, problems []gsm8k.Problem,
+	step int) (rundir.Eval, []EvalSample, error) {
+	out := rundir.Eval{Step: step, Split: split}
+	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
+	prompts := policy.EncodePrompts(p, e.Template, problems)
+	draws := model.Draws{Stream: rng.New(e.Seed, rng.Evaluation), A: uint32(step), C: splitStream(split)}
+	names, settings := []string{"sampled"}, []model.Sampling{e.Sampling}
+	if e.Greedy {
+		greedy := e.Sampling
+		greedy.Greedy, greedy.TopK, greedy.TopP = true, 0, 1
+		names, settings = append(names, "greedy"), append(settings, greedy)
+	}
+	watch := e.Progress.Watch("evaluating "+split, len(settings)*len(prompts), e.Sampling.MaxTokens, e.Stop)
+	for i := range settings {
+		settings[i].Watch = watch
+	}
+	completions, err := model.SampleEach(s, prompts, 1, settings, draws)
+	stopped := err != nil && e.Stop != nil && errors.Is(err, e.Stop())
+	if err != nil && !stopped {
+		return out, nil, err
+	}
+	var kept []EvalSample
+	for mode, name := range names[:len(completions)] {
+		if e.Finite {
+			if err := checkFinite(completions[mode]); err != nil {
+				return out, nil, fmt.Errorf("evaluate %s, %s: %w", split, name, err)
+			}
+		}
+		var tally Counter
+		for i, c := range completions[mode] {
+			if !e.Sampling.Complete(c) {
+				continue
+			}
+			text := p.Decode(c.Tokens)
+			v := gsm8k.Grade(text, c.Ended, problems[i].Gold)
+			tally.Add(v, c)
+			if tally.n <= e.Samples {
+				sample := NewSample(e.Template, problems[i], c, text, v)
+				sample.Step, sample.Split, sample.Decoding, sample.Reward = step, split, name, sample.AnswerReward
+				kept = append(kept, EvalSample{sample, problems[i].Question, cmp.Or(sample.Why(), "right")})
+			}
+		}
+		counts := tally.Counts()
+		if name == "greedy" {
+			out.Greedy = &counts
+		} else {
+			out.Sampled = counts
+		}
+	}
+	return out, kept, err
+}
+
+// checkFinite returns an error if a token was chosen from logits that are not finite.
+func checkFinite(completions []model.Completion) error {
+	for i, c := range completions {
+		for j, p := range c.LogProbs {
+			if math.IsNaN(float64(p)) || math.IsInf(float64(p), 0) {
+				return fmt.Errorf("completion %d, token %d: the log-probability is %v, because the model's logits are "+
+					"not finite (its weights are too large: are they damaged, or those of a run that diverged?)", i+1, j+1, p)
+			}
+		}
+	}
+	return nil
+}
+
+// Counter counts the outcomes of completions.
+type Counter struct {
+	n, right, wrong, unformatted, truncated int
+	length, lengthRight                     int // tokens
+}
+
+func (c *Counter) Add(v gsm8k.Verdict, x model.Completion) {
+	c.n++
+	c.length += len(x.Tokens)
+	switch {
+	case v.Right:
+		c.right++
+		c.lengthRight += len(x.Tokens)
+	case v.Formatted:
+		c.wrong++
+	default:
+		c.unformatted++
+	}
+	if !x.Ended {
+		c.truncated++
+	}
+}
+
+func (c *Counter) Counts() rundir.Counts {
+	mean := func(sum, n int) *float64 {
+		if n == 0 {
+			return nil
+		}
+		v := float64(sum) / float64(n)
+		return &v
+	}
+	n := float64(max(c.n, 1))
+	return rundir.Counts{
+		N: c.n, CorrectNum: c.right, ErrorNum: c.n - c.right,
+		FormattedRight: c.right, FormattedWrong: c.wrong, Unformatted: c.unformatted, Truncated: c.truncated,
+		AnswerReward: float64(c.right) / n, FormatReward: float64(c.right+c.wrong) / n, Length: float64(c.length) / n,
+		LengthRight: mean(c.lengthRight, c.right), LengthWrong: mean(c.length-c.lengthRight, c.n-c.right),
+	}
+}
+
+// NewSample returns the fields of a line of samples.jsonl that depend only on the completion.
+func NewSample(t gsm8k.Template, p gsm8k.Problem, c model.Completion, text string, v gsm8k.Verdict) rundir.Sample {
+	return rundir.Sample{
+		Problem: p.ID, Prompt: t.Render(p.Question), Completion: text, Gold: p.Gold, Ended: c.Ended,
+		AnswerReward: float64(count(v.Right)), FormatReward: float64(count(v.Formatted)), Length: len(c.Tokens),
+	}
+}
+
+// CutWarnings are about the decodings of a split in which a tenth of the completions or more were cut at maxTokens
+// tokens: they count as wrong, whatever they were about to answer.
+func CutWarnings(e rundir.Eval, maxTokens int) (out []string) {
+	warn := func(decoding string, c rundir.Counts) {
+		if c.Truncated > 0 && 10*c.Truncated >= c.N {
+			out = append(out, fmt.Sprintf("%d of %s of %s, %s, were cut at %d tokens and count as wrong "+
+				"(raise eval.max_tokens)", c.Truncated, textutil.Count(c.N, "completion"), e.Split, decoding, maxTokens))
+		}
+	}
+	warn(rundir.DecodingSampled, e.Sampled)
+	if e.Greedy != nil {
+		warn(rundir.DecodingGreedy, *e.Greedy)
+	}
+	return out
+}
