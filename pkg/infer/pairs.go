@@ -120,10 +120,10 @@ type pairMaker struct {
 	rewards  *Rewards
 	encoder  *policy.PairEncoder
 
-	pairs                             []preference.Pair
-	out                               PairsMade
-	right                             int
-	margin, chosenTokens, otherTokens float64
+	pairs                    []preference.Pair
+	out                      PairsMade
+	right                    int     // completions with a reward above 0
+	margin, chosen, rejected float64 // sums over the pairs; the last two in tokens
 }
 
 // batch samples groups first to first+n-1 and adds their pairs.
@@ -221,8 +221,7 @@ func (m *pairMaker) add(id, prompt string, tokens []int, group []gsm8k.RewardInp
 	}
 	m.pairs = append(m.pairs, pair)
 	m.margin += p.Margin
-	m.chosenTokens += float64(c.Tokens)
-	m.otherTokens += float64(r.Tokens)
+	m.chosen, m.rejected = m.chosen+float64(c.Tokens), m.rejected+float64(r.Tokens)
 	m.out.ChosenTruncated += count(!c.Ended)
 	m.out.RejectedTruncated += count(!r.Ended)
 	m.out.Retokenized += count(!slices.Equal(read.Chosen, c.TokenIDs)) + count(!slices.Equal(read.Rejected, r.TokenIDs))
@@ -234,7 +233,7 @@ func (m *pairMaker) summary() *PairsMade {
 	out.AboveZero = float64(m.right) / float64(max(1, out.Groups*out.GroupSize))
 	if out.Pairs = len(m.pairs); out.Pairs > 0 {
 		n := float64(out.Pairs)
-		chosen, rejected, margin := m.chosenTokens/n, m.otherTokens/n, m.margin/n
+		chosen, rejected, margin := m.chosen/n, m.rejected/n, m.margin/n
 		out.ChosenLength, out.RejectedLength, out.Margin = &chosen, &rejected, &margin
 	}
 	return &out

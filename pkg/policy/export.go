@@ -43,15 +43,12 @@ var ExportDtypes = map[string]string{"f32": "F32", "bf16": "BF16"}
 // Export writes a Hugging Face folder of a Llama or Qwen network, or a PEFT folder of adapters. It
 // appears at o.Out as a whole or not at all. One tensor of the weights at a time is in memory, and
 // all adapters.
-func Export(ctx context.Context, o ExportOptions) (*Exported, error) {
-	out, err := export(ctx, o)
-	if err != nil {
-		return nil, fmt.Errorf("export %s: %w", o.Path, err)
-	}
-	return out, nil
-}
-
-func export(ctx context.Context, o ExportOptions) (*Exported, error) {
+func Export(ctx context.Context, o ExportOptions) (out *Exported, err error) {
+	defer func() {
+		if err != nil {
+			out, err = nil, fmt.Errorf("export %s: %w", o.Path, err)
+		}
+	}()
 	path, ofRun, err := WeightsAt(o.Path, o.Which)
 	if err != nil {
 		return nil, err
@@ -68,8 +65,8 @@ func export(ctx context.Context, o ExportOptions) (*Exported, error) {
 	case err != nil:
 		return nil, config.Invalid(err)
 	case s == nil:
-		return nil, config.Invalid(fmt.Errorf("%s has the weights of a TinyLM, a form that no other program loads as a model; "+
-			"the safetensors file itself can be read with PyTorch", path))
+		return nil, config.Invalid(fmt.Errorf("%s has the weights of a TinyLM, a form that no other program loads as "+
+			"a model; the safetensors file itself can be read with PyTorch", path))
 	case s.lora == nil && o.Merge:
 		return nil, config.Invalid(fmt.Errorf("%s has no adapters to merge (leave --merge out)", path))
 	}
@@ -129,11 +126,21 @@ func (s *source) export(c *hf.Checkpoint, merge bool) (folder hf.Folder, tensors
 	}
 	read := func(name string, _ []int) ([]float32, error) { return c.Read(name) }
 	if s.weights != "" {
-		f, err := openWeights(s.weights)
+		if err := regular.Check(s.weights, regular.MaxCheckpoint); err != nil {
+			return nil, nil, closeFiles, err
+		}
+		r, err := safetensors.Open(s.weights)
 		if err != nil {
 			return nil, nil, closeFiles, err
 		}
-		read, closeFiles = f.read, func() { _ = f.Close() } // it was only read
+		closeFiles = func() { _ = r.Close() } // it was only read
+		read = func(name string, shape []int) ([]float32, error) {
+			w, err := readTensor(r, name, shape)
+			if err != nil {
+				return nil, fmt.Errorf("%s: tensor %q: %w", s.weights, name, err)
+			}
+			return w, nil
+		}
 	}
 	names, shapes := c.Config.Shapes()
 	for _, name := range names {
@@ -173,40 +180,15 @@ func (s *source) exportAdapters(c *hf.Checkpoint) (hf.Folder, []safetensors.Tens
 	return folder, tensors, err
 }
 
-// weightsFile reads the tensors of a checkpoint's file one at a time.
-type weightsFile struct {
-	*safetensors.Reader
-	path   string
-	shapes map[string][]int
-}
-
-func openWeights(path string) (*weightsFile, error) {
-	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {
-		return nil, err
-	}
-	r, err := safetensors.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	f := &weightsFile{r, path, make(map[string][]int, len(r.Tensors))}
-	for _, t := range r.Tensors {
-		f.shapes[t.Name] = t.Shape
-	}
-	return f, nil
-}
-
-// read returns a tensor of finite numbers.
-func (f *weightsFile) read(name string, shape []int) ([]float32, error) {
-	if !slices.Equal(f.shapes[name], shape) {
-		return nil, fmt.Errorf("%s: tensor %q has shape %v, want %v", f.path, name, f.shapes[name], shape)
+// readTensor reads a tensor of finite numbers.
+func readTensor(r *safetensors.Reader, name string, shape []int) ([]float32, error) {
+	i := slices.IndexFunc(r.Tensors, func(t safetensors.Tensor) bool { return t.Name == name })
+	if i < 0 || !slices.Equal(r.Tensors[i].Shape, shape) {
+		return nil, fmt.Errorf("it is not in the file with the shape %v", shape)
 	}
 	p := model.NewParams([]model.Tensor{{Name: name, Shape: shape}})
-	err := f.Into(name, p.Flat)
-	if err == nil {
-		err = p.CheckFinite()
+	if err := r.Into(name, p.Flat); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path, err)
-	}
-	return p.Flat, nil
+	return p.Flat, p.CheckFinite()
 }
