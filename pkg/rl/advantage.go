@@ -226,13 +226,12 @@ func whiten(adv, rewards []float64, eps float64) {
 
 func (opt AdvantageOptions) check(rewards []float64, groupSize int) error {
 	n := len(rewards)
+	if err := checkGroups(rewards, groupSize); err != nil {
+		return err
+	}
 	switch {
-	case groupSize < 1:
-		return fmt.Errorf("group size %d; it must be at least 1", groupSize)
 	case n == 0:
 		return fmt.Errorf("no rewards")
-	case n%groupSize != 0:
-		return fmt.Errorf("%d rewards cannot be split into groups of %d", n, groupSize)
 	case !(opt.Eps >= 0) || math.IsInf(opt.Eps, 1):
 		return fmt.Errorf("eps is %v; it must be finite and at least 0", opt.Eps)
 	case groupSize == 1 && opt.Baseline == BaselineLeaveOneOut:
@@ -242,17 +241,15 @@ func (opt AdvantageOptions) check(rewards []float64, groupSize int) error {
 			NormalizerNone)
 	}
 	for i, r := range rewards {
-		if math.IsInf(r, 0) {
-			return fmt.Errorf("reward %d is %v; rewards are finite, or NaN for a completion that can't be scored", i, r)
-		}
 		if r < 0 && opt.Normalizer == NormalizerGroupMean {
 			return fmt.Errorf("reward %d is %v; normalizer %q divides by the group's mean "+
 				"and needs rewards of at least 0", i, r, NormalizerGroupMean)
 		}
 	}
+	if err := checkName("baseline", opt.Baseline, baselines); err != nil {
+		return err
+	}
 	switch groups := n / groupSize; {
-	case !slices.Contains(baselines, opt.Baseline):
-		return unknown("baseline", string(opt.Baseline), Baselines())
 	case opt.Baseline == BaselineLengthWeighted && len(opt.Lengths) != n:
 		return fmt.Errorf("baseline %q needs the length of each of %d completions, got %d",
 			opt.Baseline, n, len(opt.Lengths))
@@ -260,8 +257,20 @@ func (opt AdvantageOptions) check(rewards []float64, groupSize int) error {
 		return fmt.Errorf("baseline %q needs a greedy reward for each of %d groups, got %d",
 			opt.Baseline, groups, len(opt.GreedyRewards))
 	}
-	if !slices.Contains(normalizers, opt.Normalizer) {
-		return unknown("normalizer", string(opt.Normalizer), Normalizers())
+	return checkName("normalizer", opt.Normalizer, normalizers)
+}
+
+// checkGroups checks that groupSize divides the number of rewards and that no reward is infinite.
+func checkGroups(rewards []float64, groupSize int) error {
+	switch {
+	case groupSize < 1:
+		return fmt.Errorf("group size %d; it must be at least 1", groupSize)
+	case len(rewards)%groupSize != 0:
+		return fmt.Errorf("%d rewards cannot be split into groups of %d", len(rewards), groupSize)
+	}
+	if i := slices.IndexFunc(rewards, func(r float64) bool { return math.IsInf(r, 0) }); i >= 0 {
+		return fmt.Errorf("reward %d is %v; rewards are finite, or NaN for a completion that can't be scored",
+			i, rewards[i])
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package rl
 
 import (
 	"math"
-	"strings"
 	"testing"
 )
 
@@ -59,7 +58,8 @@ func TestGroupAdvantages(t *testing.T) {
 		{"one scorable, leave one out", []float64{nan, 3}, 2, with(BaselineLeaveOneOut, NormalizerNone), []float64{0, 0}},
 		{"none scorable", []float64{nan, nan}, 2, grpo, []float64{0, 0}},
 		{"group of one, mean", []float64{3, 4}, 1, with(BaselineGroupMean, NormalizerNone), []float64{0, 0}},
-		{"a scale of 0 gives 0 also without a baseline", []float64{1, 1, 1, 0}, 2, with(BaselineNone, NormalizerGroupStd), []float64{0, 0, math.Sqrt2, 0}},
+		{"a scale of 0 gives 0 also without a baseline", []float64{1, 1, 1, 0}, 2, with(BaselineNone, NormalizerGroupStd),
+			[]float64{0, 0, math.Sqrt2, 0}},
 		{"an undefined scale gives 0", []float64{nan, 1, 1, 0}, 2, with(BaselineNone, NormalizerGroupStd), []float64{0, 0, math.Sqrt2, 0}},
 		{"nearly equal explodes", []float64{1, 1, 1, 0.999}, 4, grpo, []float64{0.5, 0.5, 0.5, -1.5}},
 	} {
@@ -72,43 +72,6 @@ func TestGroupAdvantages(t *testing.T) {
 				if math.Abs(got[i]-c.want[i]) > 1e-9 {
 					t.Fatalf("got %v, want %v", got, c.want)
 				}
-			}
-		})
-	}
-}
-
-func TestGroupAdvantagesErrors(t *testing.T) {
-	ok := AdvantageOptions{Baseline: BaselineGroupMean, Normalizer: NormalizerGroupStd}
-	with := func(f func(*AdvantageOptions)) AdvantageOptions {
-		o := ok
-		f(&o)
-		return o
-	}
-	for _, c := range []struct {
-		name    string
-		rewards []float64
-		group   int
-		opt     AdvantageOptions
-		want    string
-	}{
-		{"none", nil, 2, ok, "no rewards"},
-		{"not divisible", []float64{1, 2, 3}, 2, ok, "3 rewards cannot be split into groups of 2"},
-		{"group of zero", []float64{1}, 0, ok, "group size 0"},
-		{"group of one and std", []float64{1, 2}, 1, ok, "no standard deviation"},
-		{"group of one and leave one out", []float64{1, 2}, 1, with(func(o *AdvantageOptions) { o.Baseline, o.Normalizer = BaselineLeaveOneOut, NormalizerNone }), "no other completions"},
-		{"infinite reward", []float64{1, math.Inf(1)}, 2, ok, "reward 1 is +Inf"},
-		{"negative eps", []float64{1, 2}, 2, with(func(o *AdvantageOptions) { o.Eps = -1 }), "eps is -1"},
-		{"NaN eps", []float64{1, 2}, 2, with(func(o *AdvantageOptions) { o.Eps = nan }), "eps is NaN"},
-		{"baseline", []float64{1, 2}, 2, with(func(o *AdvantageOptions) { o.Baseline = "grup" }), `unknown baseline "grup" (known: batch_mean, greedy,`},
-		{"normalizer", []float64{1, 2}, 2, with(func(o *AdvantageOptions) { o.Normalizer = "" }), `unknown normalizer ""`},
-		{"lengths", []float64{1, 2}, 2, with(func(o *AdvantageOptions) { o.Baseline = BaselineLengthWeighted }), "length of each of 2 completions, got 0"},
-		{"greedy", []float64{1, 2}, 2, with(func(o *AdvantageOptions) { o.Baseline, o.GreedyRewards = BaselineGreedy, []float64{1, 2} }), "each of 1 groups, got 2"},
-		{"negative reward for MaxRL", []float64{1, -2}, 2, with(func(o *AdvantageOptions) { o.Normalizer = NormalizerGroupMean }), "rewards of at least 0"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, _, err := GroupAdvantages(c.rewards, c.group, c.opt)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("got error %v, want one with %q", err, c.want)
 			}
 		})
 	}
@@ -132,25 +95,40 @@ func TestAdvantageStats(t *testing.T) {
 	}
 }
 
-func TestAssignmentAdvantages(t *testing.T) {
-	for _, c := range []struct {
-		loss   LossType
-		std    bool
-		base   Baseline
-		normal Normalizer
+// The squares of these rewards are 0 or infinite as a float64, their standard
+// deviations are not.
+func TestMomentsOfExtremeValues(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		x         []float64
+		mean, std float64
 	}{
-		{NoBaseline, true, BaselineNone, NormalizerNone},
-		{ReinforceWithBaseline, true, BaselineGroupMean, NormalizerGroupStd},
-		{ReinforceWithBaseline, false, BaselineGroupMean, NormalizerNone},
-		{GRPOClip, true, BaselineGroupMean, NormalizerGroupStd},
-		{GRPONoClip, false, BaselineGroupMean, NormalizerNone},
+		{"large", []float64{1e308, -1e308, 0}, 0, 1e308},
+		{"a large weight", []float64{1e155, 0, 1e155, 0}, 0.5e155, 1e155 / math.Sqrt(3)},
+		{"small", []float64{1e-200, 0, 1e-200, 0}, 0.5e-200, 1e-200 / math.Sqrt(3)},
+		{"large and equal", []float64{1e308, 1e308, 1e308}, 1e308, 0},
+		{"small and equal", []float64{1e-300, 1e-300}, 1e-300, 0},
+		{"unscored among large", []float64{1e200, math.NaN(), -1e200}, 0, 1e200 * math.Sqrt2},
+		{"one alone", []float64{1e308}, 1e308, math.NaN()},
+		{"beyond the range", []float64{1.7e308, -1.7e308}, 0, math.Inf(1)},
 	} {
-		got := AssignmentAdvantages(c.loss, c.std, 1e-6)
-		if got.Baseline != c.base || got.Normalizer != c.normal || got.Eps != 1e-6 {
-			t.Errorf("%s, std %v: %+v", c.loss, c.std, got)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			m := momentsOf(tt.x)
+			for _, v := range []struct{ got, want float64 }{{m.mean, tt.mean}, {m.std, tt.std}} {
+				if !(math.IsNaN(v.got) && math.IsNaN(v.want)) && v.got != v.want && !(math.Abs(v.got-v.want) <= 1e-12*math.Abs(v.want)) {
+					t.Errorf("mean %v, std %v, want %v and %v", m.mean, m.std, tt.mean, tt.std)
+				}
+			}
+		})
 	}
-	if _, err := ScaleRewards("grup", 0); err == nil || !strings.Contains(err.Error(), `unknown scale_rewards "grup"`) {
-		t.Errorf("got error %v", err)
+}
+
+// Within the range of squares the numbers are bit-identical to the plain formula's: runs depend on
+// it.
+func TestMomentsAreThePlainOnesInRange(t *testing.T) {
+	for _, x := range [][]float64{{1, 0, 0.5}, {0.1, 0.1, 0.1}, {0, 0}, {1e100, -3, 2}, {1e-100, 0}} {
+		if got, want := momentsOf(x), plainMoments(x); got != want {
+			t.Errorf("%v: %v, plain %v", x, got, want)
+		}
 	}
 }

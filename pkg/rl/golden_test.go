@@ -3,12 +3,9 @@ package rl
 import (
 	"encoding/json"
 	"flag"
-	"fmt"
 	"math"
 	"os"
-	"strings"
 	"testing"
-	"text/tabwriter"
 
 	"grpo/internal/golden"
 )
@@ -16,52 +13,13 @@ import (
 // Tolerances of all comparisons with reference data.
 const rtol, atol = 1e-5, 1e-6
 
-// goldenRow is one line of the table that TestMain prints.
-type goldenRow struct {
-	file          string
-	cases, passed int
-	skipped       []string
-}
-
-var goldenRows []*goldenRow
-
 func TestMain(m *testing.M) {
 	// The properties of the loss are checked for each of about 200 configurations; a
 	// hundred draws for each are more than needed. -rapid.checks overrides it.
 	if err := flag.Set("rapid.checks", "30"); err != nil {
 		panic(err)
 	}
-	code := m.Run()
-	if len(goldenRows) > 0 {
-		w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "file\tcases\tpassed\tskipped")
-		for _, r := range goldenRows {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", r.file, r.cases, r.passed, strings.Join(r.skipped, "; "))
-		}
-		w.Flush()
-	}
-	os.Exit(code)
-}
-
-func newGolden(file string) *goldenRow {
-	r := &goldenRow{file: file}
-	goldenRows = append(goldenRows, r)
-	return r
-}
-
-func (r *goldenRow) run(t *testing.T, name string, f func(t *testing.T)) {
-	t.Helper()
-	r.cases++
-	if t.Run(name, f) {
-		r.passed++
-	}
-}
-
-func (r *goldenRow) skip(t *testing.T, name, why string) {
-	t.Helper()
-	r.cases++
-	r.skipped = append(r.skipped, name+": "+why)
-	t.Logf("skipped %s: %s", name, why)
+	os.Exit(m.Run())
 }
 
 // sharedFile reads a file under the reference data next to the repository, or

@@ -90,11 +90,10 @@ func TestGoldenVerl(t *testing.T) {
 		Agg map[string]array                       `json:"agg_loss"`
 	}
 	unmarshal(t, testdata(t, "verl_cases.json"), &data, "index", "lens")
-	row := newGolden("verl_cases.json")
 
 	estimators := verlAdvantages(t, data.Inputs)
 	for _, name := range sortedKeys(data.Advantages) {
-		row.run(t, "advantages/"+name, func(t *testing.T) {
+		t.Run("advantages/"+name, func(t *testing.T) {
 			f, ok := estimators[name]
 			if !ok {
 				t.Fatal("no estimator of this name")
@@ -108,7 +107,7 @@ func TestGoldenVerl(t *testing.T) {
 	}
 
 	for i, c := range data.PolicyLosses {
-		row.run(t, fmt.Sprintf("policy/%02d,%s,%s", i, c.Mode, c.Agg), func(t *testing.T) {
+		t.Run(fmt.Sprintf("policy/%02d,%s,%s", i, c.Mode, c.Agg), func(t *testing.T) {
 			cfg, err := VerlLoss(VerlOptions{
 				LossMode: c.Mode, LossAggMode: c.Agg, ClipRatio: 0.2, ClipRatioC: c.Config.DualClip,
 				LossScaleFactor: c.Config.Batch.Scale,
@@ -137,7 +136,7 @@ func TestGoldenVerl(t *testing.T) {
 	}
 
 	for _, name := range sortedKeys(data.KL) {
-		row.run(t, "kl/"+name, func(t *testing.T) {
+		t.Run("kl/"+name, func(t *testing.T) {
 			e := KLEstimator(name)
 			switch name { // verl's second names
 			case "kl":
@@ -162,7 +161,7 @@ func TestGoldenVerl(t *testing.T) {
 		if name == "loss_mat" || name == "loss_mask" {
 			continue
 		}
-		row.run(t, "aggregation/"+name, func(t *testing.T) {
+		t.Run("aggregation/"+name, func(t *testing.T) {
 			a, z := Aggregation(name), 0.0
 			if name == "seq-mean-token-sum-norm(loss_scale_factor=10)" {
 				a, z = SeqMeanTokenSumNorm, 10
@@ -193,10 +192,9 @@ func TestGoldenOpenRLHF(t *testing.T) {
 	}
 	unmarshal(t, testdata(t, "verl_cases.json"), &inputs, "advantages", "agg_loss", "index", "lens", "kl_penalty", "policy_losses")
 	unmarshal(t, testdata(t, "openrlhf_cases.json"), &data, "inputs")
-	row := newGolden("openrlhf_cases.json")
 	in := inputs.Inputs
 	for i, c := range data.PolicyLoss {
-		row.run(t, fmt.Sprintf("policy/%02d", i), func(t *testing.T) {
+		t.Run(fmt.Sprintf("policy/%02d", i), func(t *testing.T) {
 			cfg := LossConfig{Loss: GRPOClip, Epsilon: 0.2, DualClip: c.Config.DualClip, Aggregation: TokenMean}
 			if c.Config.TokenLevel != nil && !*c.Config.TokenLevel {
 				cfg.Aggregation = MaskedMeanSeq
@@ -212,7 +210,7 @@ func TestGoldenOpenRLHF(t *testing.T) {
 		})
 	}
 	for _, name := range sortedKeys(data.KL) {
-		row.run(t, "kl/"+name, func(t *testing.T) {
+		t.Run("kl/"+name, func(t *testing.T) {
 			got := make([]float64, len(in.LogProbs))
 			for i := range got {
 				got[i], _ = KLEstimator(name).At(in.LogProbs[i], in.RefLogProbs[i])

@@ -1,9 +1,6 @@
 package rl
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // KLEstimator names an estimate of the divergence of the policy from the
 // reference, KL(policy || ref), from one sampled token. Let d = logp - ref.
@@ -33,13 +30,6 @@ const (
 func KLEstimators() []string { return names(klEstimators...) }
 
 var klEstimators = []KLEstimator{K1, K2, K3, KLAbs, LowVarKL, K1StraightThrough, K3StraightThrough}
-
-func (e KLEstimator) check() error {
-	if !slices.Contains(klEstimators, e) {
-		return unknown("KL estimator", string(e), KLEstimators())
-	}
-	return nil
-}
 
 // At returns the estimate for a token of log-probability logp under the policy
 // and ref under the reference, and its derivative by logp (for the

@@ -86,11 +86,8 @@ func Loss(cfg LossConfig, b Batch) (Result, error) {
 // LossInto is [Loss] into a result whose slices are reused, so that a training loop does not
 // allocate. After an error the result is invalid.
 func LossInto(cfg LossConfig, b Batch, into *Result) error {
-	p, err := cfg.plan()
+	p, err := cfg.planFor(&b)
 	if err != nil {
-		return fmt.Errorf("loss: %w", err)
-	}
-	if err := p.checkBatch(&b); err != nil {
 		return fmt.Errorf("loss: %w", err)
 	}
 	total, err := resolveTotals(b.Shape, b.Mask, b.PolicyMask, b.Totals)
@@ -240,10 +237,7 @@ func zeros(s []float64, n int) []float64 {
 // ignores the aggregation of cfg.
 func TokenLosses(cfg LossConfig, b Batch, out []float64) error {
 	cfg.Aggregation = TokenSum
-	p, err := cfg.plan()
-	if err == nil {
-		err = p.checkBatch(&b)
-	}
+	p, err := cfg.planFor(&b)
 	if err == nil {
 		err = b.Shape.want("out", len(out))
 	}

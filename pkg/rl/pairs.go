@@ -23,7 +23,9 @@ const (
 )
 
 // PairRules lists the known rules, the default first.
-func PairRules() []string { return names(PairRightWrong, PairBestWorst, PairLengthControlled) }
+func PairRules() []string { return names(pairRules...) }
+
+var pairRules = []PairRule{PairRightWrong, PairBestWorst, PairLengthControlled}
 
 // PairOptions are the options of [MakePairs].
 type PairOptions struct {
@@ -36,14 +38,13 @@ type PairOptions struct {
 // Check returns an error for an unknown rule or an impossible number of pairs.
 func (o PairOptions) Check() error {
 	switch {
-	case !slices.Contains(PairRules(), string(o.Rule)):
-		return unknown("rule of pairs", string(o.Rule), PairRules())
 	case o.PerGroup < 0:
-		return fmt.Errorf("%d pairs for each group; the number must be at least 0 (0 = all that the rule allows)", o.PerGroup)
+		return fmt.Errorf("%d pairs for each group; the number must be at least 0 (0 = all that the rule allows)",
+			o.PerGroup)
 	case o.Rule == PairBestWorst && o.PerGroup > 1:
 		return fmt.Errorf("%d pairs for each group; %s makes one (use %s for more)", o.PerGroup, o.Rule, PairRightWrong)
 	}
-	return nil
+	return checkName("rule of pairs", o.Rule, pairRules)
 }
 
 // Pair is a pair of completions of the same group, as indices into the rewards.
@@ -64,16 +65,11 @@ func MakePairs(rewards []float64, lengths []int, groupSize int, o PairOptions) (
 	if err := o.Check(); err != nil {
 		return fail("%w", err)
 	}
-	switch {
-	case groupSize < 1:
-		return fail("group size %d; it must be at least 1", groupSize)
-	case len(rewards)%groupSize != 0:
-		return fail("%d rewards cannot be split into groups of %d", len(rewards), groupSize)
-	case o.Rule == PairLengthControlled && len(lengths) != len(rewards):
-		return fail("%s needs the length of each of %d completions, got %d", o.Rule, len(rewards), len(lengths))
+	if err := checkGroups(rewards, groupSize); err != nil {
+		return fail("%w", err)
 	}
-	if i := slices.IndexFunc(rewards, func(r float64) bool { return math.IsInf(r, 0) }); i >= 0 {
-		return fail("reward %d is %v; rewards are finite, or NaN for a completion that can't be scored", i, rewards[i])
+	if o.Rule == PairLengthControlled && len(lengths) != len(rewards) {
+		return fail("%s needs the length of each of %d completions, got %d", o.Rule, len(rewards), len(lengths))
 	}
 	var out []Pair
 	for lo := 0; lo < len(rewards); lo += groupSize {

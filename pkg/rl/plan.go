@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 )
 
 // plan is a checked [LossConfig] with its defaults filled in.
@@ -33,6 +32,15 @@ func (c LossConfig) plan() (plan, error) {
 	return p, p.check()
 }
 
+// planFor is the plan of a configuration for a batch, which it checks too.
+func (c LossConfig) planFor(b *Batch) (plan, error) {
+	p, err := c.plan()
+	if err != nil {
+		return p, err
+	}
+	return p, p.checkBatch(b)
+}
+
 func (p *plan) check() error {
 	switch p.uses & (UsesEpsilon | UsesEpsilonHigh) {
 	case UsesEpsilon | UsesEpsilonHigh:
@@ -51,10 +59,10 @@ func (p *plan) check() error {
 	if err := p.Aggregation.check(p.NormalizeConstant); err != nil {
 		return err
 	}
-	if !slices.Contains(importanceLevels, p.Level) {
-		return unknown("importance sampling level", string(p.Level), ImportanceLevels())
+	if err := checkName("importance sampling level", p.Level, importanceLevels); err != nil {
+		return err
 	}
-	if err := p.KL.check(); err != nil {
+	if err := checkName("KL estimator", p.KL, klEstimators); err != nil {
 		return err
 	}
 	for _, v := range []struct {

@@ -148,7 +148,8 @@ func (b PreferenceBatch) check(cfg PreferenceConfig) (total PreferenceTotals, er
 	}
 	for row := range s.B {
 		if countTrue(b.Mask[row*s.T:(row+1)*s.T]) == 0 || b.Lengths != nil && b.Lengths[row] < 1 {
-			return total, fmt.Errorf("the %s completion of pair %d has no tokens", []string{"chosen", "rejected"}[row%2], row/2)
+			side := []string{"chosen", "rejected"}[row%2]
+			return total, fmt.Errorf("the %s completion of pair %d has no tokens", side, row/2)
 		}
 	}
 	own := CountPairs(s, b.Mask)

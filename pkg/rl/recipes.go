@@ -248,3 +248,11 @@ func unknown(what, got string, known []string) error {
 	slices.Sort(known)
 	return fmt.Errorf("unknown %s %q (known: %s)", what, got, strings.Join(known, ", "))
 }
+
+// checkName returns an error unless name is one of the known ones.
+func checkName[S ~string](what string, name S, known []S) error {
+	if slices.Contains(known, name) {
+		return nil
+	}
+	return unknown(what, string(name), names(known...))
+}

@@ -2,8 +2,8 @@ package rl
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,7 +14,8 @@ func drawRewardPairs(rt *rapid.T) RewardPairs {
 	list := func(name string, lo, hi float64) []float64 {
 		return rapid.SliceOfN(rapid.Float64Range(lo, hi), n, n).Draw(rt, name)
 	}
-	b := RewardPairs{Chosen: list("chosen", -4, 4), Rejected: list("rejected", -4, 4), Centering: rapid.SampledFrom([]float64{0, 0.3}).Draw(rt, "centering")}
+	b := RewardPairs{Chosen: list("chosen", -4, 4), Rejected: list("rejected", -4, 4),
+		Centering: rapid.SampledFrom([]float64{0, 0.3}).Draw(rt, "centering")}
 	if rapid.Bool().Draw(rt, "margin") {
 		b.Margins = list("margins", 0, 2)
 	}
@@ -72,25 +73,6 @@ func TestBradleyTerryExtremes(t *testing.T) {
 	}
 }
 
-func TestBradleyTerryErrors(t *testing.T) {
-	two := []float64{1, 2}
-	for _, c := range []struct {
-		want string
-		b    RewardPairs
-	}{
-		{"no pairs", RewardPairs{}},
-		{"2 scores of chosen and 1 of rejected", RewardPairs{Chosen: two, Rejected: two[:1]}},
-		{"1 margins for 2 pairs", RewardPairs{Chosen: two, Rejected: two, Margins: two[:1]}},
-		{"centering coefficient is -1", RewardPairs{Chosen: two, Rejected: two, Centering: -1}},
-		{"centering coefficient is NaN", RewardPairs{Chosen: two, Rejected: two, Centering: nan}},
-		{"a total of 1 pairs does not cover", RewardPairs{Chosen: two, Rejected: two, Total: 1}},
-	} {
-		if _, err := BradleyTerry(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("got error %v, want one with %q", err, c.want)
-		}
-	}
-}
-
 func TestSupervised(t *testing.T) {
 	p := []float64{0.5, 0.1, nan, 1}
 	logProbs, weights := make([]float64, 4), []float64{1, 0.5, 0, 1}
@@ -113,19 +95,47 @@ func TestSupervised(t *testing.T) {
 			t.Errorf("%s: %v, gradient %v (%v); want %v, %v", c.loss, got, grad, err, c.want, c.grad)
 		}
 	}
-	for _, c := range []struct {
-		want    string
-		loss    SupervisedLoss
-		weights []float64
-		grad    []float64
-	}{
-		{`unknown loss_type "ce" (known: dft, nll)`, "ce", weights, make([]float64, 4)},
-		{"4 log-probabilities, 1 weights", NLL, weights[:1], make([]float64, 4)},
-		{"2 places for the gradient", NLL, weights, make([]float64, 2)},
-		{"the weights sum to 0", NLL, make([]float64, 4), make([]float64, 4)},
-	} {
-		if _, err := Supervised(c.loss, logProbs, c.weights, 0, c.grad); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("got error %v, want one with %q", err, c.want)
+}
+
+func TestCalibrate(t *testing.T) {
+	log3 := math.Log(3) // a probability of 3/4
+	c, err := Calibrate([]float64{log3, log3, log3, 0, 2}, []float64{0, 0, 0, log3, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Four pairs at 3/4, of which the model is right about three, and one without a preference.
+	if math.Abs(c.ECE) > 1e-12 || math.Abs(c.Brier-(3./16+9./16+1./4)/5) > 1e-12 {
+		t.Errorf("%+v", c)
+	}
+	if b := c.Bins[2]; b.Pairs != 4 || math.Abs(*b.Predicted-0.75) > 1e-12 || *b.Observed != 0.75 || b.Low != 0.7 || math.Abs(b.High-0.8) > 1e-12 {
+		t.Errorf("the bin from 0.7 to 0.8 is %+v", b)
+	}
+	if b := c.Bins[0]; b.Pairs != 1 || *b.Observed != 0.5 || c.Bins[4].Predicted != nil {
+		t.Errorf("bins %+v", c.Bins)
+	}
+	// A probability of 1 is in the last bin.
+	if c, err = Calibrate([]float64{1e3}, []float64{0}); err != nil || c.Bins[4].Pairs != 1 || *c.Bins[4].Predicted != 1 || c.Brier != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// Labels drawn with the predicted probabilities are calibrated; twice the scores are overconfident.
+func TestCalibrateDrawnLabels(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var chosen, rejected, twice []float64
+	for range 20000 {
+		d := 2 * r.NormFloat64()
+		if r.Float64() > sigmoid(d) {
+			d = -d
 		}
+		chosen, rejected, twice = append(chosen, d), append(rejected, 0), append(twice, 2*d)
+	}
+	good, err := Calibrate(chosen, rejected)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad, err := Calibrate(twice, rejected)
+	if err != nil || good.ECE > 0.02 || bad.ECE < 0.05 || bad.Brier < good.Brier {
+		t.Errorf("%+v, with twice the scores %+v, %v", good, bad, err)
 	}
 }

@@ -3,7 +3,6 @@ package rl
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -27,37 +26,8 @@ func TestEmptySequencesCount(t *testing.T) {
 			t.Errorf("%s: %v with weights %v, want %v", c.agg, got, w, c.want)
 		}
 	}
-	for _, z := range []float64{-1, nan, math.Inf(1)} {
-		for _, a := range []Aggregation{MaskedNormalizeSeq, Constant, SeqMeanTokenSumNorm} {
-			if _, err := Aggregate(a, z, s, x, mask, Totals{}, nil); err == nil {
-				t.Errorf("%s with a constant of %v: want an error", a, z)
-			}
-		}
-	}
 	if got, err := Aggregate(SeqMeanTokenSumNorm, 0, s, x, mask, Totals{}, nil); err != nil || got != 2 {
 		t.Errorf("seq-mean-token-sum-norm without a constant divides by T: %v, %v", got, err)
-	}
-}
-
-func TestAggregateRefuses(t *testing.T) {
-	s, x, mask := Shape{1, 2}, []float64{1, 3}, []bool{true, true}
-	for _, c := range []struct {
-		name    string
-		x       []float64
-		mask    []bool
-		total   Totals
-		weights []float64
-		want    string
-	}{
-		{"too few losses", x[:1], mask, Totals{}, nil, "(1, 2)"},
-		{"too few entries of the mask", x, mask[:1], Totals{}, nil, "(1, 2)"},
-		{"too few weights", x, mask, Totals{}, make([]float64, 1), "weights"},
-		{"totals of less than the batch", x, mask, Totals{Sequences: 1, NonEmpty: 1, Tokens: 1}, nil, "do not cover this batch"},
-	} {
-		got, err := Aggregate(TokenSum, 0, s, c.x, c.mask, c.total, c.weights)
-		if err == nil || got != 0 || !strings.Contains(err.Error(), "aggregate: ") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, error %v, want one with %q", c.name, got, err, c.want)
-		}
 	}
 }
 
@@ -139,5 +109,42 @@ func TestTotals(t *testing.T) {
 	}
 	if !got.covers(got) {
 		t.Errorf("%+v does not cover itself", got)
+	}
+}
+
+func TestMaskedByHand(t *testing.T) {
+	x := []float64{1, nan, 3, 4, 5, nan} // shape (2, 3)
+	mask := []bool{true, false, true, true, true, false}
+	for _, c := range []struct {
+		name      string
+		dim       int
+		mean, sum []float64
+	}{
+		{"rows", 1, []float64{2, 4.5}, []float64{4, 9}},
+		{"last", -1, []float64{2, 4.5}, []float64{4, 9}},
+		{"columns", 0, []float64{2.5, 5, 3}, []float64{5, 5, 3}},
+		{"first from the end", -2, []float64{2.5, 5, 3}, []float64{5, 5, 3}},
+		{"all", AllDims, []float64{3.25}, []float64{13}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mean, err := MaskedMean(x, mask, []int{2, 3}, c.dim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, err := MaskedNormalize(x, mask, []int{2, 3}, c.dim, 0.5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range sum {
+				sum[i] /= 2
+			}
+			if !slices.Equal(mean, c.mean) || !slices.Equal(sum, c.sum) {
+				t.Errorf("means %v, want %v; sums %v, want %v", mean, c.mean, sum, c.sum)
+			}
+		})
+	}
+	empty, err := MaskedMean([]float64{1}, []bool{false}, []int{1, 1}, 1)
+	if err != nil || !math.IsNaN(empty[0]) {
+		t.Errorf("the mean of nothing is %v, want NaN", empty)
 	}
 }

@@ -3,7 +3,6 @@ package rl
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // SupervisedLoss names the loss of a given token of probability p, in supervised fine-tuning.
@@ -18,7 +17,9 @@ const (
 )
 
 // SupervisedLosses lists the known losses, the default first.
-func SupervisedLosses() []string { return names(NLL, DFT) }
+func SupervisedLosses() []string { return names(supervisedLosses...) }
+
+var supervisedLosses = []SupervisedLoss{NLL, DFT}
 
 // Supervised returns the weighted mean of token losses, and writes its derivative by each
 // log-probability to grad:
@@ -30,8 +31,8 @@ func SupervisedLosses() []string { return names(NLL, DFT) }
 // the whole update, of which this may be a micro-batch; 0 means those of this batch. It returns an
 // error for an unknown loss, other lengths, and weights without a positive sum.
 func Supervised(loss SupervisedLoss, logProbs, weights []float64, total float64, grad []float64) (float64, error) {
-	if !slices.Contains(SupervisedLosses(), string(loss)) {
-		return 0, fmt.Errorf("supervised loss: %w", unknown("loss_type", string(loss), SupervisedLosses()))
+	if err := checkName("loss_type", loss, supervisedLosses); err != nil {
+		return 0, fmt.Errorf("supervised loss: %w", err)
 	}
 	if len(weights) != len(logProbs) || len(grad) != len(logProbs) {
 		return 0, fmt.Errorf("supervised loss: %d log-probabilities, %d weights and %d places for the gradient; "+

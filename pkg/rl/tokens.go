@@ -109,7 +109,7 @@ func KLInReward(s Shape, rewards, logProbs, refLogProbs []float64, mask []bool, 
 	if err := checkTokens(s, "beta", beta, mask, logProbs, refLogProbs); err != nil {
 		return fail(err)
 	}
-	if err := e.check(); err != nil {
+	if err := checkName("KL estimator", e, klEstimators); err != nil {
 		return fail(err)
 	}
 	if len(rewards) != s.B {
