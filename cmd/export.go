@@ -14,7 +14,7 @@ import (
 	"grpo/pkg/budget"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
-	"grpo/pkg/train"
+	"grpo/pkg/rundir"
 )
 
 // exportOptions are the inputs of `grpo export`.
@@ -82,7 +82,7 @@ func runExport(ctx context.Context, s *State, o *exportOptions) error {
 	out, err := policy.Export(ctx, o.ExportOptions)
 	p.done()
 	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("export %s: %w", o.Path, train.ErrNothingSaved)
+		return fmt.Errorf("export %s: %w", o.Path, rundir.ErrNothingSaved)
 	}
 	if err != nil {
 		return err

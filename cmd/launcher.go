@@ -16,7 +16,6 @@ import (
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweep/launch"
-	"grpo/pkg/train"
 )
 
 // clusterKeys are the keys of every cluster with flags of their own, for sweep, ablate and assignment.
@@ -153,7 +152,7 @@ func (f *sweepFlags) start(ctx context.Context, s *State, j *launch.Job, prepare
 	j.Observer, j.Print = t, func(text string) { t.line("%s", text) }
 	out, err := launch.Run(ctx, j)
 	isReported := out.Sweep != nil || out.Study != nil
-	if out.Stayed && (isReported || errors.Is(err, train.ErrInterrupted)) {
+	if out.Stayed && (isReported || errors.Is(err, rundir.ErrInterrupted)) {
 		t.done()
 	} else {
 		t.erase()

@@ -14,7 +14,6 @@ import (
 	"grpo/internal/jsonschema"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
 )
 
 var pin = flag.Bool("pin", false, "write testdata/keys.txt again")
@@ -108,8 +107,8 @@ func TestExitCodes(t *testing.T) {
 		{usagef(&cobra.Command{}, "unknown flag"), 2},
 		{config.ErrConfig, 2},
 		{rundir.ErrNotRun, 2},
-		{train.ErrInterrupted, 75},
-		{train.ErrNothingSaved, 130},
+		{rundir.ErrInterrupted, 75},
+		{rundir.ErrNothingSaved, 130},
 		{errStopped, 130},
 	} {
 		if got := exitCode(c.err); got != c.want {

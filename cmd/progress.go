@@ -11,7 +11,7 @@ import (
 	"grpo/internal/tui"
 	"grpo/pkg/model"
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
+	"grpo/pkg/supervised"
 )
 
 // progress shows what a command does on standard error: on a terminal a line with a bar that is redrawn, otherwise
@@ -178,7 +178,7 @@ func (p *progress) Eval(e rundir.Eval) {
 func (p *progress) Note(text string) { p.line("note: %s", text) }
 
 // SFTStep reports a step of `grpo sft`.
-func (p *progress) SFTStep(s train.SFTStep, steps int) {
+func (p *progress) SFTStep(s supervised.SFTStep, steps int) {
 	p.took(s.Step, steps, fmt.Sprintf("%s loss %.4f", textutil.Printable(s.Stage, 20), s.Loss))
 	if s.Validation != nil {
 		loss := ""
@@ -191,7 +191,7 @@ func (p *progress) SFTStep(s train.SFTStep, steps int) {
 }
 
 // RewardModelStep reports a step of `grpo reward-model`.
-func (p *progress) RewardModelStep(s train.RewardModelStep, steps int) {
+func (p *progress) RewardModelStep(s supervised.RewardModelStep, steps int) {
 	p.took(s.Step, steps, fmt.Sprintf("loss %.4f", s.Loss))
 	if e := s.Eval; e != nil {
 		p.line("step %d/%d  loss %.4f  held-out pairs: loss %.4f  accuracy %.3f  margin %.3f",

@@ -9,7 +9,7 @@ import (
 
 	"grpo/pkg/model"
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
+	"grpo/pkg/supervised"
 )
 
 // beating is a progress whose clock a test moves.
@@ -134,7 +134,7 @@ func TestActivityOfRun(t *testing.T) {
 	stages := newBeating(false, false)
 	for _, stage := range []string{"a", "b"} {
 		for n := 1; n <= 2; n++ {
-			stages.SFTStep(train.SFTStep{Stage: stage, Step: n}, 2)
+			stages.SFTStep(supervised.SFTStep{Stage: stage, Step: n}, 2)
 			stages.clock = stages.clock.Add(20 * time.Second)
 		}
 	}

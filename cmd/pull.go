@@ -15,7 +15,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/budget"
 	"grpo/pkg/hub"
-	"grpo/pkg/train"
+	"grpo/pkg/rundir"
 )
 
 func newPull(s *State) *cobra.Command {
@@ -66,7 +66,7 @@ func (f *pullFlags) client(c *cobra.Command, s *State, from, address string) (*h
 // interrupted explains the end of a download by a signal.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%w: the same command continues", train.ErrInterrupted)
+		return fmt.Errorf("%w: the same command continues", rundir.ErrInterrupted)
 	}
 	return err
 }

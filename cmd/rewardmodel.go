@@ -10,7 +10,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
-	"grpo/pkg/train"
+	"grpo/pkg/supervised"
 )
 
 var rewardModelKeys = []keyFlag{
@@ -49,20 +49,20 @@ starts over.`,
 }
 
 func runRewardModel(ctx context.Context, s *State, o *recordOptions) error {
-	run := func(cfg config.RewardModel, dir string, p *progress) (*train.RewardModelRecord, error) {
-		return train.RunRewardModel(ctx, cfg, train.SupervisedOptions[train.RewardModelStep]{
+	run := func(cfg config.RewardModel, dir string, p *progress) (*supervised.RewardModelRecord, error) {
+		return supervised.RunRewardModel(ctx, cfg, supervised.Options[supervised.RewardModelStep]{
 			Dir: dir, Threads: o.out.threads, Step: p.RewardModelStep, Note: p.Note, Memory: s.checkMemory, Progress: p.Doing})
 	}
 	return trainToRecord(s, o, "reward-model", config.LoadRewardModel, run, printRewardModel)
 }
 
-func printRewardModel(s *State, dir string, rec *train.RewardModelRecord) error {
+func printRewardModel(s *State, dir string, rec *supervised.RewardModelRecord) error {
 	w := newTable(s.Out)
 	fmt.Fprintln(w, "pairs\tnumber\tloss\taccuracy\tmargin\tmean reward\tmin reward\tmax reward")
 	for _, row := range []struct {
 		name string
 		n    int
-		m    *train.RewardMetrics
+		m    *supervised.RewardMetrics
 	}{{"training, last steps", rec.Pairs, &rec.Train}, {"held out, before", rec.EvalPairs, rec.Initial}, {"held out", rec.EvalPairs, rec.Eval}} {
 		if row.m != nil {
 			textutil.Fprintf(w, "%s\t%d\t%.4f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\n", row.name, row.n,

@@ -19,7 +19,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
 )
 
 // Exit codes.
@@ -62,9 +61,9 @@ func exitCode(err error) int {
 		return exitFailed
 	case errors.As(err, &usage), errors.Is(err, config.ErrConfig), isWrongPath(err):
 		return exitUsage
-	case errors.Is(err, train.ErrNothingSaved), errors.Is(err, errStopped):
+	case errors.Is(err, rundir.ErrNothingSaved), errors.Is(err, errStopped):
 		return exitInterrupted
-	case errors.Is(err, train.ErrInterrupted):
+	case errors.Is(err, rundir.ErrInterrupted):
 		return exitResumable
 	}
 	return exitFailed

@@ -19,6 +19,7 @@ import (
 	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
+	"grpo/pkg/supervised"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweep/launch"
 	"grpo/pkg/train"
@@ -58,8 +59,8 @@ var schemas = slices.Concat([]schemaEntry{
 	output[evalOutput]("eval-json", "grpo eval --json"),
 	output[[]infer.Generated]("generate-json", "grpo generate --json"),
 	output[policy.Exported]("export-json", "grpo export --json"),
-	output[train.SFTRecord]("sft-json", "grpo sft --json"),
-	output[train.RewardModelRecord]("reward-model-json", "grpo reward-model --json"),
+	output[supervised.SFTRecord]("sft-json", "grpo sft --json"),
+	output[supervised.RewardModelRecord]("reward-model-json", "grpo reward-model --json"),
 	output[statsOutput]("data-stats-json", "grpo data stats --json"),
 	output[infer.Prompts]("data-show-json", "grpo data show --json"),
 	output[infer.PairsMade]("data-pairs-json", "grpo data pairs --json"),

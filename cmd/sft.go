@@ -11,7 +11,7 @@ import (
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
+	"grpo/pkg/supervised"
 )
 
 var sftKeys = []keyFlag{
@@ -39,14 +39,14 @@ one starts over. A different recipe in the same folder is an error.`,
 }
 
 func runSFT(ctx context.Context, s *State, o *recordOptions) error {
-	run := func(cfg config.SFT, dir string, p *progress) (*train.SFTRecord, error) {
-		return train.RunSFT(ctx, cfg, train.SupervisedOptions[train.SFTStep]{
+	run := func(cfg config.SFT, dir string, p *progress) (*supervised.SFTRecord, error) {
+		return supervised.RunSFT(ctx, cfg, supervised.Options[supervised.SFTStep]{
 			Dir: dir, Threads: o.out.threads, Step: p.SFTStep, Note: p.Note, Memory: s.checkMemory, Progress: p.Doing})
 	}
 	return trainToRecord(s, o, "sft", config.LoadSFT, run, printSFT)
 }
 
-func printSFT(s *State, dir string, rec *train.SFTRecord) error {
+func printSFT(s *State, dir string, rec *supervised.SFTRecord) error {
 	w := newTable(s.Out)
 	fmt.Fprintln(w, "stage\tsteps\tmean loss\tcorpus accuracy\tval sampled\tval greedy\tunseen sampled\tunseen greedy")
 	if e := rec.Initial; e != nil {

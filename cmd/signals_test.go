@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"grpo/pkg/train"
+	"grpo/pkg/supervised"
 )
 
 // waitFor waits until a process has written what is asked for.
@@ -153,7 +153,7 @@ func TestSFTInterrupted(t *testing.T) {
 	c := grpo(t, "sft", "--out", dir, "--quiet")
 	start(t, c)
 	waitFor(t, c, func() bool {
-		data, err := os.ReadFile(filepath.Join(dir, train.SFTLogFile))
+		data, err := os.ReadFile(filepath.Join(dir, supervised.SFTLogFile))
 		return err == nil && bytes.Contains(data, []byte("\n"))
 	})
 	c.Process.Signal(os.Interrupt)

@@ -1,8 +1,11 @@
 package decodertest
 
 import (
+	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"grpo/internal/golden"
@@ -162,4 +165,73 @@ func (c *Case) Check(t *testing.T, p model.Policy) {
 			Compare(t, name+": gradient of "+param, named[param], w.Norm, w.Entries, 2e-4)
 		}
 	}
+}
+
+// Gradients are a norm and some entries of a tensor's gradient.
+type Gradients map[string]struct {
+	Norm float64
+	At   [][2]float64
+}
+
+// Check compares gradients with the tolerances of the reference data: the norm of all tensors, and
+// single entries relative to the tensor's largest.
+func (want Gradients) Check(t *testing.T, grads *model.Params, norm float64) {
+	t.Helper()
+	var got float64
+	for _, g := range grads.Flat {
+		got += float64(g) * float64(g)
+	}
+	if got = math.Sqrt(got); math.Abs(got-norm) > 1e-4*norm {
+		t.Errorf("gradient norm %v, want %v", got, norm)
+	}
+	found := 0
+	for _, tensor := range grads.Tensors() {
+		w, ok := want[tensor.Name]
+		if !ok {
+			continue
+		}
+		found++
+		largest := 0.0
+		for _, v := range w.At {
+			largest = max(largest, math.Abs(v[1]))
+		}
+		for _, v := range w.At {
+			if got := float64(tensor.Data[int(v[0])]); math.Abs(got-v[1]) > 2e-4*largest {
+				t.Errorf("%s at %v: %v, want %v", tensor.Name, v[0], got, v[1])
+			}
+		}
+	}
+	if found != len(want) {
+		t.Errorf("%d of %d tensors found", found, len(want))
+	}
+}
+
+// WithTokenizer copies a folder of weights and adds a tokenizer, which opening needs.
+func WithTokenizer(t testing.TB, from string, vocab int) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"config.json", "model.safetensors"} {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tokens := map[string]int{}
+	for i := range vocab {
+		tokens[string(rune('!'+i%94))+strings.Repeat("!", i/94)] = i
+	}
+	data, err := json.Marshal(map[string]any{
+		"pre_tokenizer": map[string]any{"type": "ByteLevel"}, "decoder": map[string]any{"type": "ByteLevel"},
+		"model": map[string]any{"type": "BPE", "vocab": tokens, "merges": []any{}},
+	})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "tokenizer.json"), data, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

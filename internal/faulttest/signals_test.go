@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
 )
 
 // tooMany bounds the commands for one run.
@@ -113,7 +112,7 @@ func interrupt(l *lab, signals func() []timedSignal) (string, error) {
 			if _, err := os.Lstat(filepath.Join(dir, rundir.ClaimsDir)); o.signal != 0 && errors.Is(err, fs.ErrNotExist) {
 				return o, nil // too early: no signal handler yet
 			}
-			return o, clear(o, []int{75, 130}, train.ErrInterrupted.Error())
+			return o, clear(o, []int{75, 130}, rundir.ErrInterrupted.Error())
 		})
 		if err == nil {
 			err = l.same(dir)

@@ -11,6 +11,11 @@ import (
 // AdamWOptions are the coefficients of [AdamW].
 type AdamWOptions struct{ Beta1, Beta2, Eps, WeightDecay float64 }
 
+// NewAdamWOptions are the coefficients with betas as the configuration has them.
+func NewAdamWOptions(betas [2]float64, eps, weightDecay float64) AdamWOptions {
+	return AdamWOptions{Beta1: betas[0], Beta2: betas[1], Eps: eps, WeightDecay: weightDecay}
+}
+
 // AdamW is Adam with decoupled weight decay (Loshchilov and Hutter, 2019), in
 // PyTorch's order of operations:
 //

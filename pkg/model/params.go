@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"math"
 	"slices"
 
 	"grpo/pkg/model/kernel"
@@ -245,3 +246,6 @@ func MixInto(ref, policy *Params, alpha float64) error {
 	}
 	return ref.Push()
 }
+
+// IsFinite reports whether x is neither NaN nor infinite.
+func IsFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

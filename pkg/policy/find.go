@@ -13,6 +13,7 @@ import (
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/model"
 	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/tinylm"
@@ -210,4 +211,12 @@ func WeightsAt(path, which string) (weights string, ofRun bool, err error) {
 		err = nil // the weights may be missing
 	}
 	return weights, true, err
+}
+
+// ReadOwn reads a checkpoint in a result folder.
+func ReadOwn(path string) (*model.Checkpoint, error) {
+	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {
+		return nil, fmt.Errorf("read checkpoint: %w", err)
+	}
+	return model.ReadCheckpointFile(path)
 }

@@ -164,3 +164,35 @@ func Subfolder(dir, name string) (string, error) {
 	}
 	return path, MkdirAll(path)
 }
+
+// OwnConfig returns the config.yaml in dir, or nil if there is none. It must equal want, or be an
+// equivalent configuration next to one of the files marks. Without those files it belongs to the
+// user and must not be replaced.
+func OwnConfig(dir string, want []byte, differences func() (diff string, other bool, err error),
+	marks ...string) ([]byte, error) {
+	old, err := regular.Read(filepath.Join(dir, ConfigFile), regular.MaxDocument)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("open run: %w", err)
+	case bytes.Equal(old, want):
+		return old, nil
+	}
+	diff, other, err := differences()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the configuration in folder %s can't be read: %w", dir, err)
+	case other:
+		return nil, fmt.Errorf("%w: %s has a run of another configuration (%s) in its %s; give another "+
+			"--out, or --fresh to start in a new folder next to it",
+			config.ErrConfig, dir, diff, ConfigFile)
+	}
+	for _, name := range marks {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return old, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %s has a %s but no run; a run would replace that file; give another --out",
+		config.ErrConfig, dir, ConfigFile)
+}

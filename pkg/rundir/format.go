@@ -15,9 +15,21 @@
 package rundir
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 )
+
+// ConfigKey is the metadata of a checkpoint with the text of its configuration.
+const ConfigKey = "grpo.config"
+
+// ErrInterrupted reports a run that stopped because its context ended. The same
+// command continues it.
+var ErrInterrupted = errors.New("interrupted")
+
+// ErrNothingSaved is ErrInterrupted before the first checkpoint.
+var ErrNothingSaved = fmt.Errorf("%w before anything could be saved", ErrInterrupted)
 
 // Names of the files in a run's folder.
 const (

@@ -57,7 +57,7 @@ func newProbe(now func() time.Time, limit time.Duration) Probe {
 			_, err := train.Run(ctx, cfg, train.Options{Dir: dir, Threads: threads, Now: now, Observer: p})
 			ended <- err
 		}()
-		nothing := fmt.Errorf("measure the first steps: %w", train.ErrNothingSaved)
+		nothing := fmt.Errorf("measure the first steps: %w", rundir.ErrNothingSaved)
 		select {
 		case err = <-ended:
 		case <-parent.Done():
@@ -69,7 +69,7 @@ func newProbe(now func() time.Time, limit time.Duration) Probe {
 		case <-time.After(limit):
 			return p.measured(cfg), nil
 		}
-		if err != nil && !errors.Is(err, train.ErrInterrupted) {
+		if err != nil && !errors.Is(err, rundir.ErrInterrupted) {
 			return Measured{}, err
 		}
 		if parent.Err() != nil || len(p.steps) < 2 {

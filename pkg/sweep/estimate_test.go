@@ -16,7 +16,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 func planOf(t testing.TB, text string, opts PlanOptions) *Plan {
@@ -265,7 +264,7 @@ func TestProbeInterrupted(t *testing.T) {
 		}
 		return time.Now()
 	}
-	if m, err := NewProbe(now)(ctx, cfg, 1); !errors.Is(err, train.ErrNothingSaved) {
+	if m, err := NewProbe(now)(ctx, cfg, 1); !errors.Is(err, rundir.ErrNothingSaved) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"grpo/pkg/config"
+	"grpo/pkg/inputfiles"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 	"grpo/pkg/train"
@@ -39,7 +40,7 @@ func trained(dir string, e sweepdir.Entry) *rundir.Meta {
 // same contents now. One that is gone is a note, unless there are runs left to train and its folder is there:
 // paths of a cluster need not exist here.
 func sameFiles(dir string, m sweepdir.Manifest, note func(string)) error {
-	files, left := train.Files{}, false
+	files, left := inputfiles.Hashes{}, false
 	var gone []string // a run and its file
 	for _, e := range m.Runs {
 		meta := trained(dir, e)
@@ -52,7 +53,7 @@ func sameFiles(dir string, m sweepdir.Manifest, note func(string)) error {
 		if err != nil {
 			continue // its process reports it
 		}
-		changed, missing, err := files.Changed(c, meta)
+		changed, missing, err := train.ChangedFiles(files, c, meta)
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 // processEnv makes the test binary a program of two commands:
@@ -64,9 +63,9 @@ func codeOf(err error) int {
 		return 0
 	case errors.Is(err, config.ErrConfig):
 		return 2
-	case errors.Is(err, train.ErrNothingSaved):
+	case errors.Is(err, rundir.ErrNothingSaved):
 		return ExitNothingSaved
-	case errors.Is(err, train.ErrInterrupted):
+	case errors.Is(err, rundir.ErrInterrupted):
 		return ExitInterrupted
 	}
 	return exitFailed

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
 )
 
 // away claims a run's folder as a process on another machine does; release ends it.
@@ -106,7 +105,7 @@ func TestTaskWaits(t *testing.T) {
 		away(t, path)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := waitForOthers(ctx, path, quiet{}); !errors.Is(err, train.ErrInterrupted) || !strings.Contains(err.Error(), "n2") {
+		if err := waitForOthers(ctx, path, quiet{}); !errors.Is(err, rundir.ErrInterrupted) || !strings.Contains(err.Error(), "n2") {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -30,7 +30,7 @@ type runner struct {
 // Run trains the missing runs of the sweep in dir (see [Prepare]) and returns the
 // sweep afterwards, also if runs failed.
 //
-// Errors: a manifest that can't be read; [train.ErrInterrupted] when ctx ended
+// Errors: a manifest that can't be read; [rundir.ErrInterrupted] when ctx ended
 // before all runs had their result; [*EarlyDeathsError]; and a [*FailedError] that
 // names each failed run.
 func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error) {

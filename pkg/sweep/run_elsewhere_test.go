@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
 )
 
 // A run at which another grpo is belongs to that one; its result is taken, or
@@ -78,7 +77,7 @@ func TestRunElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if _, err := Run(ctx, dir, fakeOptions(&fakeLauncher{t: t}, &journal{})); !errors.Is(err, train.ErrInterrupted) {
+			if _, err := Run(ctx, dir, fakeOptions(&fakeLauncher{t: t}, &journal{})); !errors.Is(err, rundir.ErrInterrupted) {
 				t.Errorf("error %v", err)
 			}
 			time.Sleep(time.Minute) // the other's fake process ends

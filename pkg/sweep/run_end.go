@@ -11,7 +11,6 @@ import (
 	"grpo/pkg/budget"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 const (
@@ -198,7 +197,7 @@ func (r *runner) verdict(s *sweepdir.Sweep) error {
 		if n := len(e.Failures); n > 0 {
 			also = fmt.Sprintf(", %d failed", n)
 		}
-		return fmt.Errorf("%w: %d of %s done%s; the same command continues", train.ErrInterrupted, done,
+		return fmt.Errorf("%w: %d of %s done%s; the same command continues", rundir.ErrInterrupted, done,
 			textutil.Count(e.Total, "run"), also)
 	case stoppedEarly:
 		return early

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"grpo/pkg/rundir"
-	"grpo/pkg/train"
 )
 
 func TestRunStopsAfterEarlyDeaths(t *testing.T) {
@@ -132,7 +131,7 @@ func TestRunInterrupted(t *testing.T) {
 			}
 		}
 		s, err := Run(ctx, dir, fakeOptions(l, j))
-		if !errors.Is(err, train.ErrInterrupted) || errors.Is(err, train.ErrNothingSaved) || err.Error() != "interrupted: 1 of 4 runs done; the same command continues" {
+		if !errors.Is(err, rundir.ErrInterrupted) || errors.Is(err, rundir.ErrNothingSaved) || err.Error() != "interrupted: 1 of 4 runs done; the same command continues" {
 			t.Errorf("error %v", err)
 		}
 		if got := states(s); got != "done interrupted interrupted missing" || j.count(Stopped) != 2 {
@@ -146,7 +145,7 @@ func TestRunInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		l := &fakeLauncher{t: t, rest: completes(20)}
-		if _, err := Run(ctx, dir, fakeOptions(l, &journal{})); !errors.Is(err, train.ErrInterrupted) || len(l.starts) > 0 {
+		if _, err := Run(ctx, dir, fakeOptions(l, &journal{})); !errors.Is(err, rundir.ErrInterrupted) || len(l.starts) > 0 {
 			t.Errorf("interrupted before it started: error %v, started %v", err, l.starts)
 		}
 	})

@@ -14,7 +14,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 // The tests of this file run in a bubble of virtual time: a hang of five
@@ -158,7 +157,7 @@ func TestRunTriesAgain(t *testing.T) {
 				if !errors.As(err, &failed) || len(failed.Failures) != 1 || failed.Left != 0 || !strings.Contains(err.Error(), tt.fails) {
 					t.Fatalf("error %v, want one with %q", err, tt.fails)
 				}
-				if errors.Is(err, config.ErrConfig) || errors.Is(err, train.ErrInterrupted) {
+				if errors.Is(err, config.ErrConfig) || errors.Is(err, rundir.ErrInterrupted) {
 					t.Errorf("error %v has another exit code than 1", err)
 				}
 			})
@@ -250,7 +249,7 @@ func TestRunFailFast(t *testing.T) {
 			o.FailFast = true
 			s, err := Run(t.Context(), dir, o)
 			var failed *FailedError
-			if !errors.As(err, &failed) || failed.Left != 3 || errors.Is(err, train.ErrInterrupted) {
+			if !errors.As(err, &failed) || failed.Left != 3 || errors.Is(err, rundir.ErrInterrupted) {
 				t.Errorf("error %v", err)
 			}
 			if got := states(s); got != "failed interrupted missing missing" || j.of(1) != "started, stopped" {

@@ -37,7 +37,7 @@ type TaskOptions struct {
 // cluster can launch a sweep.
 //
 // Errors: [config.ErrConfig] for a manifest, an index or a configuration that
-// can't be used; [train.ErrInterrupted] when ctx ended, and when another process
+// can't be used; [rundir.ErrInterrupted] when ctx ended, and when another process
 // is running the same run; otherwise those of [train.Run]. A failure is written into
 // the run's status.json, so that a launcher can distinguish it from a process that
 // died.
@@ -92,11 +92,11 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	}
 	switch {
 	case isLocked(err):
-		return nil, fmt.Errorf("%w: %w", train.ErrInterrupted, err)
-	case errors.Is(err, train.ErrNothingSaved):
+		return nil, fmt.Errorf("%w: %w", rundir.ErrInterrupted, err)
+	case errors.Is(err, rundir.ErrNothingSaved):
 		// Before training there is no status, or one of a process that was killed.
 		report(dir, path, opts.Now, rundir.StateInterrupted, "")
-	case err != nil && !errors.Is(err, train.ErrInterrupted):
+	case err != nil && !errors.Is(err, rundir.ErrInterrupted):
 		report(dir, path, opts.Now, rundir.StateFailed, err.Error())
 	}
 	return res, err
@@ -122,7 +122,7 @@ func waitForOthers(ctx context.Context, path string, observer train.Observer) er
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w while %s was training this run", train.ErrInterrupted, o)
+			return fmt.Errorf("%w while %s was training this run", rundir.ErrInterrupted, o)
 		case <-time.After(otherEvery):
 		}
 	}

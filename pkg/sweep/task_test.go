@@ -118,7 +118,7 @@ func TestTaskInterrupted(t *testing.T) {
 	dir := writeSweep(t, m)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Task(ctx, dir, 0, taskOptions()); !errors.Is(err, train.ErrInterrupted) {
+	if _, err := Task(ctx, dir, 0, taskOptions()); !errors.Is(err, rundir.ErrInterrupted) {
 		t.Errorf("error %v", err)
 	}
 	if s := sweepdir.StateOf(dir, m.Runs[0]); s.State != rundir.StateInterrupted {
@@ -135,7 +135,7 @@ func TestTaskElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Task(t.Context(), dir, 0, taskOptions())
-	if !errors.Is(err, train.ErrInterrupted) || errors.Is(err, train.ErrNothingSaved) || !strings.Contains(err.Error(), "is writing to this folder") {
+	if !errors.Is(err, rundir.ErrInterrupted) || errors.Is(err, rundir.ErrNothingSaved) || !strings.Contains(err.Error(), "is writing to this folder") {
 		t.Errorf("error %v", err)
 	}
 	if err := unlock(); err != nil {

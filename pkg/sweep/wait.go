@@ -10,7 +10,6 @@ import (
 
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 // Queue is where the jobs of a sweep's runs wait, on a cluster.
@@ -64,7 +63,7 @@ type waiter struct {
 // Wait returns when every run of the sweep in dir has its result, or no job any more. It submits
 // nothing. A sweep that a job of its study prepares later is waited for.
 //
-// Errors: [train.ErrInterrupted] when ctx ended, which leaves the jobs alone; a [*FailedError].
+// Errors: [rundir.ErrInterrupted] when ctx ended, which leaves the jobs alone; a [*FailedError].
 func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, error) {
 	opts.Poll = cmp.Or(opts.Poll, time.Second)
 	opts.Pause = cmp.Or(opts.Pause, 40*time.Second)
@@ -86,7 +85,7 @@ func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, e
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: the jobs stay in %s (grpo status shows them, grpo cancel cancels them)",
-				train.ErrInterrupted, opts.Queue.Name())
+				rundir.ErrInterrupted, opts.Queue.Name())
 		}
 	}
 	s, err := sweepdir.Open(dir)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"grpo/pkg/train"
+	"grpo/pkg/rundir"
 )
 
 // fakeQueue gives these answers in turn, the last one for ever; nil is a failure. The log of each job
@@ -95,7 +95,7 @@ func TestWaitForRunsOfALaterStage(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()
 	opts := waitFast(j, &fakeQueue{answers: []map[int]JobState{{}}, submits: true})
-	if s, err := Wait(ctx, dir, opts); s != nil || !errors.Is(err, train.ErrInterrupted) {
+	if s, err := Wait(ctx, dir, opts); s != nil || !errors.Is(err, rundir.ErrInterrupted) {
 		t.Errorf("%v, %v", s, err)
 	}
 	if n := j.count(GaveUp); n > 0 {
@@ -106,7 +106,7 @@ func TestWaitForRunsOfALaterStage(t *testing.T) {
 	opts = waitFast(j, &fakeQueue{answers: []map[int]JobState{{0: runs, 1: runs}, {0: waits, 1: runs}}})
 	ctx, stop = context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()
-	if _, err := Wait(ctx, dir, opts); !errors.Is(err, train.ErrInterrupted) || j.count(Started) != 2 || j.count(Queued) != 1 {
+	if _, err := Wait(ctx, dir, opts); !errors.Is(err, rundir.ErrInterrupted) || j.count(Started) != 2 || j.count(Queued) != 1 {
 		t.Errorf("%v; %d started, %d queued", err, j.count(Started), j.count(Queued))
 	}
 }

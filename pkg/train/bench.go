@@ -13,6 +13,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/rundir"
 )
 
 // BenchOptions are the sizes of a measured step: prompts × group completions, with all prompts of
@@ -185,7 +186,7 @@ func (t *trainer) benchSteps(ctx context.Context, o BenchOptions, after, n int) 
 	}
 	for i := range n {
 		if ctx.Err() != nil {
-			return nil, ErrNothingSaved
+			return nil, rundir.ErrNothingSaved
 		}
 		r, m, err := step(after+i+1, newStopwatch(o.Now).lap)
 		if err != nil {

@@ -49,7 +49,6 @@ const (
 	formatKey = "grpo.format"
 	kernelKey = "grpo.kernel"
 	deviceKey = "grpo.device"
-	configKey = "grpo.config"
 	hashKey   = "grpo.config_hash"
 	stateKey  = "grpo.state"
 	stepKey   = "grpo.step" // of best.safetensors
@@ -184,7 +183,7 @@ func (t *trainer) current() (*model.Checkpoint, error) {
 	}
 	c := &model.Checkpoint{Params: t.Params, M: t.opt.M, V: t.opt.V, Metadata: map[string]string{
 		formatKey: checkpointFormat, kernelKey: t.model.Kernel(),
-		configKey: string(config.Marshal(t.cfg)), hashKey: config.Hash(t.cfg), stateKey: string(text),
+		rundir.ConfigKey: string(config.Marshal(t.cfg)), hashKey: config.Hash(t.cfg), stateKey: string(text),
 	}}
 	if on := t.Device.String(); on != "" {
 		c.Metadata[deviceKey] = on
@@ -256,14 +255,6 @@ func (t *trainer) keepBest() error {
 	return err
 }
 
-// readOwn reads a checkpoint in a result folder.
-func readOwn(path string) (*model.Checkpoint, error) {
-	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {
-		return nil, fmt.Errorf("read checkpoint: %w", err)
-	}
-	return model.ReadCheckpointFile(path)
-}
-
 // saveBest keeps the weights of the best evaluation so far.
 func (t *trainer) saveBest(step int) error {
 	t.opts.Progress.Do("writing the best weights")
@@ -300,7 +291,7 @@ func (t *trainer) verifyBest() error {
 			return err
 		}
 	} else {
-		c, err := readOwn(path)
+		c, err := policy.ReadOwn(path)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/decodertest"
 	"grpo/internal/golden"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
@@ -15,45 +16,6 @@ import (
 	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 )
-
-// goldenGradients are a norm and some entries of a tensor's gradient.
-type goldenGradients map[string]struct {
-	Norm float64
-	At   [][2]float64
-}
-
-// check compares gradients with the tolerances of the reference data: the norm of all tensors, and
-// single entries relative to the tensor's largest.
-func (want goldenGradients) check(t *testing.T, grads *model.Params, norm float64) {
-	t.Helper()
-	var got float64
-	for _, g := range grads.Flat {
-		got += float64(g) * float64(g)
-	}
-	if got = math.Sqrt(got); math.Abs(got-norm) > 1e-4*norm {
-		t.Errorf("gradient norm %v, want %v", got, norm)
-	}
-	found := 0
-	for _, tensor := range grads.Tensors() {
-		w, ok := want[tensor.Name]
-		if !ok {
-			continue
-		}
-		found++
-		largest := 0.0
-		for _, v := range w.At {
-			largest = max(largest, math.Abs(v[1]))
-		}
-		for _, v := range w.At {
-			if got := float64(tensor.Data[int(v[0])]); math.Abs(got-v[1]) > 2e-4*largest {
-				t.Errorf("%s at %v: %v, want %v", tensor.Name, v[0], got, v[1])
-			}
-		}
-	}
-	if found != len(want) {
-		t.Errorf("%d of %d tensors found", found, len(want))
-	}
-}
 
 // goldenDPO is a batch of TRL's DPOTrainer: pairs, what it computed from them, and its gradients.
 type goldenDPO struct {
@@ -82,7 +44,7 @@ type goldenDPO struct {
 	Rejected       []float64 `json:"rewards_rejected"`
 	Metrics        map[string]float64
 	GradNorm       float64 `json:"grad_norm"`
-	Grads          goldenGradients
+	Grads          decodertest.Gradients
 }
 
 // readGoldenDPO reads the batches, with completions truncated as TRL does and folders as paths to decoders.
@@ -99,7 +61,7 @@ func readGoldenDPO(t *testing.T) []goldenDPO {
 		c := &file.Cases[i]
 		for _, name := range []*string{&c.Policy, &c.Ref} {
 			if policies[*name] == "" {
-				policies[*name] = withTokenizer(t, filepath.Join(root, *name), 100)
+				policies[*name] = decodertest.WithTokenizer(t, filepath.Join(root, *name), 100)
 			}
 			*name = policies[*name]
 		}
@@ -189,7 +151,7 @@ func TestGoldenDPO(t *testing.T) {
 				t.Fatal(err)
 			}
 			near(t, "loss", []float64{loss}, []float64{c.Loss})
-			c.Grads.check(t, learner.Grads(), c.GradNorm)
+			c.Grads.Check(t, learner.Grads(), c.GradNorm)
 		})
 	}
 }
@@ -237,7 +199,7 @@ func TestGoldenDPOUpdate(t *testing.T) {
 						t.Errorf("%s is %v, want %v", name, v, want)
 					}
 				}
-				c.Grads.check(t, run.learner.Grads(), c.GradNorm)
+				c.Grads.Check(t, run.learner.Grads(), c.GradNorm)
 			})
 		}
 	}

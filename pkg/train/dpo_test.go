@@ -229,7 +229,7 @@ func TestDPOLosses(t *testing.T) {
 			set = append(set, "label_smoothing=0.01")
 		}
 		run := mustRun(t, ofPairs(t, set...), t.TempDir(), 1)
-		if m := run.Metrics[1]; run.Result.Status != rundir.StateDone || m.GradNorm == 0 || notFinite(m.Loss) || m.Preference["rewards/chosen"] == 0 {
+		if m := run.Metrics[1]; run.Result.Status != rundir.StateDone || m.GradNorm == 0 || !model.IsFinite(m.Loss) || m.Preference["rewards/chosen"] == 0 {
 			t.Errorf("%s: %+v", loss, m)
 		}
 	}

@@ -8,58 +8,25 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 
-	"grpo/internal/hubcache"
-	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/inputfiles"
 	"grpo/pkg/policy"
 	"grpo/pkg/reward"
 	"grpo/pkg/rundir"
 )
 
-// A configuration names files, and its hash covers their names alone. So a run records the checksums
-// of all files that it reads (meta.json, input_files), and whoever continues, extends, reuses or shows
-// a run compares them with the contents of now.
-
-// Files hashes the files that configurations name, each once.
-type Files map[string]string
-
-// sums returns the SHA-256 of those paths that are regular files, by path, without the folder of the
-// Hugging Face cache, which another machine has elsewhere. A pipe can't be read twice.
-func (f Files) sums(paths []string) (map[string]string, error) {
-	var out map[string]string
-	cache, err := hubcache.Dir(os.Getenv)
-	if err != nil {
-		cache = "none" // without a home folder
-	}
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil || !info.Mode().IsRegular() {
-			continue // whoever needs it reports it
-		}
-		if f[path] == "" {
-			if f[path], err = regular.SHA256(path); err != nil {
-				return nil, fmt.Errorf("hash an input of the run: %w", err)
-			}
-		}
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[strings.TrimPrefix(path, cache+string(filepath.Separator))] = f[path]
-	}
-	return out, nil
-}
+// This file compares the files that a run reads with those that it, or another run, was made with: see
+// package inputfiles.
 
 // pathsOf are the files that a run reads, except those of its reward functions ([rewardFiles]).
 func pathsOf(c config.Config) []string {
-	out := append(dataPaths(c.Data), policy.Files(c.Model.Init, c.Model.AdapterBase)...)
+	out := append(inputfiles.DataPaths(c.Data), policy.Files(c.Model.Init, c.Model.AdapterBase)...)
 	for _, s := range c.Eval.SetFiles() {
 		out = append(out, s.Path)
 	}
@@ -69,38 +36,13 @@ func pathsOf(c config.Config) []string {
 	return append(out, policy.Files(c.Algorithm.Teacher, "")...)
 }
 
-func dataPaths(d config.Data) (out []string) {
-	if d.Source != "generated" {
-		out = append(out, d.TrainFile, d.ValFile, d.TestFile)
-	}
-	return append(out, d.FewShotFile)
-}
-
-// changedFiles names the files with other contents, or that were added; gone are those that are not
-// there now.
-func changedFiles(then, now map[string]string) (changed, gone []string) {
-	for _, path := range slices.Sorted(maps.Keys(then)) {
-		if now[path] == "" {
-			gone = append(gone, path)
-		} else if now[path] != then[path] {
-			changed = append(changed, path)
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(now)) {
-		if then[path] == "" {
-			changed = append(changed, path+", which was not there")
-		}
-	}
-	return changed, gone
-}
-
-// Changed compares the files that a run was made with, as meta has them, with those of now. A folder of
+// ChangedFiles compares the files that a run was made with, as meta has them, with those of now. A folder of
 // an earlier version, which does not record them, is compared by what it has.
-func (f Files) Changed(c config.Config, meta *rundir.Meta) (changed, gone []string, err error) {
+func ChangedFiles(f inputfiles.Hashes, c config.Config, meta *rundir.Meta) (changed, gone []string, err error) {
 	if meta == nil {
 		return nil, nil, nil
 	}
-	now, err := f.sums(pathsOf(c))
+	now, err := f.Sums(pathsOf(c))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,7 +56,7 @@ func (f Files) Changed(c config.Config, meta *rundir.Meta) (changed, gone []stri
 	if meta.InputFiles == nil {
 		return nil, nil, nil
 	}
-	changed, gone = changedFiles(meta.InputFiles, now)
+	changed, gone = inputfiles.Compare(meta.InputFiles, now)
 	return changed, gone, nil
 }
 
@@ -174,7 +116,7 @@ func (t *trainer) sameAs(o Others) error {
 		maps.DeleteFunc(then, func(path, _ string) bool { return now[path] == "" })
 		maps.DeleteFunc(now, func(path, _ string) bool { return then[path] == "" })
 	}
-	if changed, gone := changedFiles(then, now); len(changed)+len(gone) > 0 {
+	if changed, gone := inputfiles.Compare(then, now); len(changed)+len(gone) > 0 {
 		return fmt.Errorf("%w: the sweep's run %s was made with other contents of %s, and its runs would not be comparable "+
 			"(restore that, or start over in a new folder with --fresh)", config.ErrConfig, o.Run, append(changed, gone...)[0])
 	}
@@ -187,14 +129,14 @@ func (t *trainer) sameFiles(meta *rundir.Meta) error {
 	if err := SameRewards(t.cfg, meta); err != nil {
 		return err
 	}
-	changed, gone, err := Files{}.Changed(t.cfg, meta)
+	changed, gone, err := ChangedFiles(inputfiles.Hashes{}, t.cfg, meta)
 	if err != nil {
 		return err
 	}
 	if len(changed) > 0 {
 		return madeWithOther(changed)
 	}
-	noteGone(t.opts.Observer.Note, gone)
+	inputfiles.NoteGone(t.opts.Observer.Note, gone)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
+	"grpo/pkg/inputfiles"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
@@ -40,15 +41,6 @@ func TestPathsOfARun(t *testing.T) {
 	}
 }
 
-func TestChangedFiles(t *testing.T) {
-	then := map[string]string{"same": "1", "other": "1", "gone": "1"}
-	now := map[string]string{"same": "1", "other": "2", "new": "1"}
-	changed, gone := changedFiles(then, now)
-	if !slices.Equal(changed, []string{"other", "new, which was not there"}) || !slices.Equal(gone, []string{"gone"}) {
-		t.Errorf("%q, %q", changed, gone)
-	}
-}
-
 // A finished run is compared by the contents of its files, one of an earlier version by the hashes that
 // it has, and a file that is gone changes nothing.
 func TestFilesChanged(t *testing.T) {
@@ -59,7 +51,7 @@ func TestFilesChanged(t *testing.T) {
 	put(t, "val.jsonl", []byte(strings.ReplaceAll(problem, "2", "3")))
 	c := config.Default()
 	c.Data.Source, c.Data.TrainFile, c.Data.ValFile = "gsm8k", "train.jsonl", "val.jsonl"
-	files, err := (Files{}).sums(pathsOf(c))
+	files, err := (inputfiles.Hashes{}).Sums(pathsOf(c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +72,7 @@ func TestFilesChanged(t *testing.T) {
 	old := &rundir.Meta{InitHash: policy.InitHash(n.Policy), ProblemsHash: hashProblems(problems, template)}
 	check := func(name string, meta *rundir.Meta, wantChanged, wantGone []string) {
 		t.Helper()
-		changed, gone, err := (Files{}).Changed(c, meta)
+		changed, gone, err := ChangedFiles(inputfiles.Hashes{}, c, meta)
 		if err != nil || !reflect.DeepEqual(changed, wantChanged) || !reflect.DeepEqual(gone, wantGone) {
 			t.Errorf("%s: %q, %q, %v", name, changed, gone, err)
 		}

@@ -2,15 +2,12 @@ package train
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"grpo/internal/regular"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
@@ -170,7 +167,7 @@ func (t *trainer) noteRewrite(old []byte) error {
 // sameRun returns the folder's config.yaml, or nil if there is none. Another run's configuration is
 // an error; keys without an effect on the results may differ.
 func (t *trainer) sameRun() ([]byte, error) {
-	return ownConfig(t.opts.Dir, config.Marshal(t.cfg), t.differences, rundir.CheckpointDir, rundir.ResultFile)
+	return rundir.OwnConfig(t.opts.Dir, config.Marshal(t.cfg), t.differences, rundir.CheckpointDir, rundir.ResultFile)
 }
 
 // differences lists the keys in which the folder's configuration differs from this run's, and
@@ -182,36 +179,4 @@ func (t *trainer) differences() (diff string, other bool, err error) {
 	}
 	diff = strings.Join(config.Diff(old.Config, t.cfg), "; ")
 	return diff, config.Hash(onDeviceOf(old.Config, t.cfg)) != config.Hash(t.cfg), nil
-}
-
-// ownConfig returns the config.yaml in dir, or nil if there is none. It must equal want, or be an
-// equivalent configuration next to one of the files marks. Without those files it belongs to the
-// user and must not be replaced.
-func ownConfig(dir string, want []byte, differences func() (diff string, other bool, err error),
-	marks ...string) ([]byte, error) {
-	old, err := regular.Read(filepath.Join(dir, rundir.ConfigFile), regular.MaxDocument)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("open run: %w", err)
-	case bytes.Equal(old, want):
-		return old, nil
-	}
-	diff, other, err := differences()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the configuration in folder %s can't be read: %w", dir, err)
-	case other:
-		return nil, fmt.Errorf("%w: %s has a run of another configuration (%s) in its %s; give another "+
-			"--out, or --fresh to start in a new folder next to it",
-			config.ErrConfig, dir, diff, rundir.ConfigFile)
-	}
-	for _, name := range marks {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return old, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %s has a %s but no run; a run would replace that file; give another --out",
-		config.ErrConfig, dir, rundir.ConfigFile)
 }

@@ -75,7 +75,7 @@ func TestClockJumps(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	opts := options(dir, &watch{after: 2, cancel: cancel}, 1)
 	opts.Now = now
-	if _, err := Run(ctx, cfg, opts); !errors.Is(err, ErrInterrupted) {
+	if _, err := Run(ctx, cfg, opts); !errors.Is(err, rundir.ErrInterrupted) {
 		t.Fatal(err)
 	}
 	clock = time.Unix(1, 0) // before everything

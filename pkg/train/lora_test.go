@@ -91,7 +91,7 @@ func TestLoRARunResumesExactly(t *testing.T) {
 			if compared == 0 {
 				t.Error("no step compared sampler and learner")
 			}
-			saved, err := readOwn(filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile))
+			saved, err := policy.ReadOwn(filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,6 +18,7 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/policy"
+	"grpo/pkg/supervised"
 )
 
 // memoryOf estimates a configuration over its problems.
@@ -158,7 +159,7 @@ func TestOthersAskForMemory(t *testing.T) {
 	}
 	before := asked.Total()
 	dir := filepath.Join(t.TempDir(), "sft")
-	if _, err := RunSFT(context.Background(), r.Config, SupervisedOptions[SFTStep]{Dir: dir, Threads: 1, Memory: check}); !errors.Is(err, no) || asked.Total() <= before {
+	if _, err := supervised.RunSFT(context.Background(), r.Config, supervised.Options[supervised.SFTStep]{Dir: dir, Threads: 1, Memory: check}); !errors.Is(err, no) || asked.Total() <= before {
 		t.Errorf("sft: %v", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

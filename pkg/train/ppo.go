@@ -81,7 +81,7 @@ func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 			if err != nil {
 				return nil, fmt.Errorf("update the critic: %w", err)
 			}
-			if notFinite(loss) || notFinite(norm) {
+			if !model.IsFinite(loss) || !model.IsFinite(norm) {
 				return nil, &divergence{fmt.Sprintf("value loss is %v, its gradient norm %v", loss, norm)}
 			}
 			sum += loss

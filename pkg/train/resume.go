@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"grpo/pkg/config"
+	"grpo/pkg/inputfiles"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -83,7 +85,7 @@ func (t *trainer) nothingSaved(configFile []byte) error {
 // readCheckpoint reads a checkpoint of any version; the state is nil if the file
 // has another format.
 func readCheckpoint(path string) (*model.Checkpoint, *state, error) {
-	c, err := readOwn(path)
+	c, err := policy.ReadOwn(path)
 	if err != nil || c.Metadata[formatKey] != checkpointFormat {
 		return c, nil, err
 	}
@@ -119,7 +121,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 		return fmt.Errorf("%s was written by the kernel %s, this is %s, and the last bits would differ (%s, or %s)",
 			path, k, now, fix, startOver)
 	}
-	if err := t.sameConfig(path, c.Metadata[configKey]); err != nil {
+	if err := t.sameConfig(path, c.Metadata[rundir.ConfigKey]); err != nil {
 		return fmt.Errorf("%w %s", err, startOver)
 	}
 	then := s.Inputs
@@ -129,7 +131,7 @@ func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 	if changed := then.differ(t.inputs); len(changed) > 0 {
 		var meta rundir.Meta
 		if rundir.ReadJSON(t.path(rundir.MetaFile), &meta) == nil && meta.InputFiles != nil {
-			files, _ := changedFiles(meta.InputFiles, t.files)
+			files, _ := inputfiles.Compare(meta.InputFiles, t.files)
 			changed = append(changed, files...)
 		}
 		return fmt.Errorf("%s was written with other contents of the files that the configuration names: "+

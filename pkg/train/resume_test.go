@@ -67,8 +67,8 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 	}{
 		{"a later format", set(formatKey, func(string) string { return "3" }), []string{"format 3", "continues format " + checkpointFormat}, false},
 		{"another kernel", set(kernelKey, func(string) string { return "abacus" }), []string{"kernel abacus", "GRPO_KERNEL=abacus"}, false},
-		{"another configuration", set(configKey, replace("learning_rate: 0.001", "learning_rate: 0.002")), []string{"train.learning_rate: 0.002, now 0.001"}, true},
-		{"a configuration with other keys", set(configKey, replace("seed: 1", "seet: 1")), []string{`unknown key "seet"`, "another version"}, true},
+		{"another configuration", set(rundir.ConfigKey, replace("learning_rate: 0.001", "learning_rate: 0.002")), []string{"train.learning_rate: 0.002, now 0.001"}, true},
+		{"a configuration with other keys", set(rundir.ConfigKey, replace("seed: 1", "seet: 1")), []string{`unknown key "seet"`, "another version"}, true},
 		{"another position", set(stateKey, replace(`"epoch":0`, `"epoch":1`)), []string{"not a checkpoint of this run"}, false},
 		{"another stream", set(stateKey, replace(`"seed":1`, `"seed":2`)), []string{"not a checkpoint of this run"}, false},
 		{"other problems", func(t *testing.T, dir string) {
@@ -151,7 +151,7 @@ func TestCheckpointContents(t *testing.T) {
 	if c.M == nil || c.V == nil || c.Reference == nil || c.Critic == nil || !c.Checksummed {
 		t.Errorf("moments, reference or critic are missing: %+v", c)
 	}
-	if got := c.Metadata[configKey]; got != string(config.Marshal(cfg)) || got != string(slurp(t, filepath.Join(dir, rundir.ConfigFile))) {
+	if got := c.Metadata[rundir.ConfigKey]; got != string(config.Marshal(cfg)) || got != string(slurp(t, filepath.Join(dir, rundir.ConfigFile))) {
 		t.Error("the configuration is not the run's")
 	}
 	if s.Step != 2 || s.Updates != 2 || s.Seed != 5 || s.Drawn != 2*48/8 || s.Best.Step > 2 || s.Test == nil || s.Checks == 0 || s.Inputs.Init == "" || s.Inputs.Problems == "" {

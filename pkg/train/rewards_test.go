@@ -170,7 +170,7 @@ func TestInterruptedReward(t *testing.T) {
 	}()
 	dir := t.TempDir()
 	_, err := Run(ctx, c, options(dir, &watch{}, 2))
-	if !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "after step 2 of 4") {
+	if !errors.Is(err, rundir.ErrInterrupted) || !strings.Contains(err.Error(), "after step 2 of 4") {
 		t.Fatalf("error %v", err)
 	}
 	if err := os.Remove(file + ".wait"); err != nil {
@@ -195,7 +195,7 @@ func TestChangedScript(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
 		o := &begun{watch: watch{after: after, cancel: cancel}, stop: after == 0}
-		if _, err := Run(ctx, c, options(dir, o, 2)); err != nil && !errors.Is(err, ErrInterrupted) {
+		if _, err := Run(ctx, c, options(dir, o, 2)); err != nil && !errors.Is(err, rundir.ErrInterrupted) {
 			t.Fatal(err)
 		}
 		write("second")

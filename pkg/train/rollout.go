@@ -12,6 +12,7 @@ import (
 	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
 )
 
 // rollout is the batch of one step: N completions in groups of G, one group for
@@ -199,7 +200,7 @@ func (t *trainer) tryRewards() error {
 	in := infer.RewardInput(t.model, t.cfg, t.data.problems.Train[0], t.data.problems.Train[0].Answer, true)
 	_, err := t.rewards.Compute(t.Pool, []gsm8k.RewardInput{in}, 1, 0)
 	if errors.Is(err, context.Canceled) {
-		return ErrNothingSaved
+		return rundir.ErrNothingSaved
 	}
 	return err
 }

@@ -21,17 +21,11 @@ import (
 	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/infer"
+	"grpo/pkg/inputfiles"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
-
-// ErrInterrupted reports a run that stopped because its context ended. The same
-// command continues it.
-var ErrInterrupted = errors.New("interrupted")
-
-// ErrNothingSaved is ErrInterrupted before the first checkpoint.
-var ErrNothingSaved = fmt.Errorf("%w before anything could be saved", ErrInterrupted)
 
 // Observer gets the events of a run, on its goroutine.
 type Observer interface {
@@ -110,7 +104,7 @@ type trainer struct {
 //
 // Errors: a folder with another configuration's run, unreadable problems, a checkpoint of another
 // size, files that can't be written; [rundir.LockedError] if another process has the folder or took
-// it over; and [ErrInterrupted] if ctx ended.
+// it over; and [rundir.ErrInterrupted] if ctx ended.
 func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, error) {
 	cfg = config.Resolve(cfg)
 	if err := config.Validate(&cfg); err != nil {
@@ -156,9 +150,9 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	switch {
 	case lost != nil: // the folder is another process's, and so is the reason of any other error
 		return nil, lost
-	case errors.Is(err, ErrInterrupted):
+	case errors.Is(err, rundir.ErrInterrupted):
 		tee.write("%v", err)
-		if errors.Is(err, ErrNothingSaved) { // otherwise it would look killed
+		if errors.Is(err, rundir.ErrNothingSaved) { // otherwise it would look killed
 			_ = t.writeStatus(rundir.StateInterrupted, "")
 		}
 	case err != nil:
@@ -217,7 +211,7 @@ func (t *trainer) prepare() error {
 	if t.inputs.Rewards, err = rewardFiles(t.cfg.Reward); err != nil {
 		return err
 	}
-	if t.files, err = (Files{}).sums(pathsOf(t.cfg)); err != nil {
+	if t.files, err = (inputfiles.Hashes{}).Sums(pathsOf(t.cfg)); err != nil {
 		return err
 	}
 	for _, o := range t.opts.Others {
@@ -283,7 +277,7 @@ func (t *trainer) build() error {
 	}
 	t.disk.background = t.folder != nil
 	c := t.cfg.Train
-	coefficients := adamW(c.AdamBetas, c.AdamEps, c.WeightDecay)
+	coefficients := model.NewAdamWOptions(c.AdamBetas, c.AdamEps, c.WeightDecay)
 	t.opt = model.NewAdamW(t.Params, coefficients)
 	t.opt.Pool = t.Pool
 	if t.learner, err = t.Policy.NewLearner(t.temperature(), c.GradientCheckpointing); err != nil {
@@ -315,10 +309,6 @@ func (t *trainer) stepWork() float64 {
 	inputs := rows*tokens + rows/max(1, c.GroupSize)*tokens
 	forward := t.model.Size.Forward(inputs, rows*tokens)
 	return forward.Nominal + float64(t.cfg.Train.EpochsPerRolloutBatch)*forward.Update().Nominal
-}
-
-func adamW(betas [2]float64, eps, weightDecay float64) model.AdamWOptions {
-	return model.AdamWOptions{Beta1: betas[0], Beta2: betas[1], Eps: eps, WeightDecay: weightDecay}
 }
 
 func (t *trainer) close() {

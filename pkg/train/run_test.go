@@ -90,8 +90,8 @@ func interrupted(t testing.TB, cfg config.Config, after int) string {
 	dir := filepath.Join(t.TempDir(), "run")
 	ctx, cancel := context.WithCancel(context.Background())
 	_, err := Run(ctx, cfg, options(dir, &watch{after: after, cancel: cancel}, 1))
-	if !errors.Is(err, ErrInterrupted) || errors.Is(err, ErrNothingSaved) {
-		t.Fatalf("interrupted after step %d: error %v, want ErrInterrupted", after, err)
+	if !errors.Is(err, rundir.ErrInterrupted) || errors.Is(err, rundir.ErrNothingSaved) {
+		t.Fatalf("interrupted after step %d: error %v, want rundir.ErrInterrupted", after, err)
 	}
 	return dir
 }
@@ -167,8 +167,8 @@ func TestResumeIsExact(t *testing.T) {
 func TestInterruptedBeforeAnything(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Run(ctx, small(), options(t.TempDir(), &watch{}, 1)); !errors.Is(err, ErrNothingSaved) {
-		t.Errorf("error %v, want ErrNothingSaved", err)
+	if _, err := Run(ctx, small(), options(t.TempDir(), &watch{}, 1)); !errors.Is(err, rundir.ErrNothingSaved) {
+		t.Errorf("error %v, want rundir.ErrNothingSaved", err)
 	}
 }
 

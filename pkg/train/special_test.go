@@ -14,6 +14,7 @@ import (
 	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/preference"
+	"grpo/pkg/supervised"
 )
 
 // withFiles is the tiny model with other files.
@@ -90,7 +91,7 @@ func TestNoEnd(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
 		sft := config.DefaultSFT()
 		sft.Model.Init, sft.Data.PromptTemplate, sft.Data.TrainSize = tt.init, "plain", 8
-		_, err := RunSFT(context.Background(), sft, SupervisedOptions[SFTStep]{Dir: dir, Threads: 1})
+		_, err := supervised.RunSFT(context.Background(), sft, supervised.Options[supervised.SFTStep]{Dir: dir, Threads: 1})
 		refused(t, "sft", err, tt.sft)
 		m := config.Default().Model
 		m.Init = tt.init

@@ -32,7 +32,7 @@ func (t *trainer) loop() (*rundir.Result, error) {
 	t.sampler = t.Policy.NewSampler()
 	if t.state.Initial.Split == "" { // not evaluated yet
 		if t.ctx.Err() != nil {
-			return nil, ErrNothingSaved
+			return nil, rundir.ErrNothingSaved
 		}
 		t.noteObstacles()
 		if err := t.evaluate(0); err != nil {
@@ -68,7 +68,7 @@ func (t *trainer) interrupt() error {
 		return err
 	}
 	return fmt.Errorf("%w after step %d of %d; the same command continues",
-		ErrInterrupted, t.state.Step, t.cfg.Train.NGRPOSteps)
+		rundir.ErrInterrupted, t.state.Step, t.cfg.Train.NGRPOSteps)
 }
 
 // step makes one train step, then evaluates and saves a checkpoint if due.

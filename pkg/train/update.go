@@ -140,9 +140,9 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 	s.norm += norm
 	s.updates++
 	switch {
-	case notFinite(loss):
+	case !model.IsFinite(loss):
 		return &divergence{fmt.Sprintf("loss is %v", loss)}
-	case notFinite(norm):
+	case !model.IsFinite(norm):
 		return &divergence{fmt.Sprintf("gradient norm is %v", norm)}
 	case s.updates == 1 && s.maxDiff != nil:
 		return t.checkSampler(s)
@@ -207,8 +207,6 @@ func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl
 	b.Advantages = u.advantages
 	return b
 }
-
-func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
 // compare sums the entropies of a micro-batch of the first pass. Before the first update it finds the
 // largest difference between the log-probabilities of sampler and learner, if these are the same

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"grpo/pkg/config"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -198,11 +199,11 @@ func rewriteConfig(t *testing.T, dir, text string) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
-	c, err := readOwn(path)
+	c, err := policy.ReadOwn(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Metadata[configKey] = text
+	c.Metadata[rundir.ConfigKey] = text
 	data, err := c.EncodeChecksummed()
 	if err != nil {
 		t.Fatal(err)

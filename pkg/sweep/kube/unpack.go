@@ -17,14 +17,13 @@ import (
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 // Unpack freezes in the folder dir the sweep of a ConfigMap, which a pod sees as the folder from.
 // All pods of a Job do it, and the first one writes.
 //
 // Errors: [config.ErrConfig] if the files can't be used or dir holds something else;
-// [train.ErrInterrupted] when ctx ended before another process had released dir.
+// [rundir.ErrInterrupted] when ctx ended before another process had released dir.
 func Unpack(ctx context.Context, from, dir string) error {
 	p, err := readPlan(from)
 	if err != nil {
@@ -36,7 +35,7 @@ func Unpack(ctx context.Context, from, dir string) error {
 		err = sweep.Prepare(dir, p) // waits some seconds for another process that writes
 		switch {
 		case errors.As(err, &locked) && ctx.Err() != nil:
-			return fmt.Errorf("%w before the sweep was written: %w", train.ErrInterrupted, err)
+			return fmt.Errorf("%w before the sweep was written: %w", rundir.ErrInterrupted, err)
 		case err == nil:
 			there, err = sweepdir.ReadManifest(dir)
 		}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"grpo/internal/process"
+	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
-	"grpo/pkg/train"
 )
 
 var localKind = Kind{Launcher: local{}, Name: "local", Stays: Always}
@@ -47,7 +47,7 @@ func (local) Wait(ctx context.Context, j *Job) (ended bool, err error) {
 		if j.Study != nil {
 			at = fmt.Sprintf("part %d of %d, %s", i+1, j.parts(), j.Study.Manifest.Parts[i].Name)
 			if ctx.Err() != nil {
-				return false, fmt.Errorf("%w before %s; the same command continues", train.ErrInterrupted, at)
+				return false, fmt.Errorf("%w before %s; the same command continues", rundir.ErrInterrupted, at)
 			}
 			if i == 1 {
 				if err := j.chooseRate(j.Observer.Note); err != nil {
@@ -65,7 +65,7 @@ func (local) Wait(ctx context.Context, j *Job) (ended bool, err error) {
 		if err != nil && at != "" {
 			err = fmt.Errorf("%s%w", at, err)
 		}
-		if sw == nil || errors.Is(err, train.ErrInterrupted) {
+		if sw == nil || errors.Is(err, rundir.ErrInterrupted) {
 			return false, err // the user does not want to wait for figures; grpo report draws them
 		}
 		if rerr := j.report(i, sw); rerr != nil {

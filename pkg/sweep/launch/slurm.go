@@ -15,7 +15,6 @@ import (
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweep/slurm"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 var slurmKind = Kind{
@@ -186,7 +185,7 @@ func (l slurmLauncher) script(
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return slurm.Script{}, fmt.Errorf("submit the runs: %w", train.ErrNothingSaved)
+		return slurm.Script{}, fmt.Errorf("submit the runs: %w", rundir.ErrNothingSaved)
 	}
 	dir, err := filepath.Abs(p.Dir)
 	if err != nil {

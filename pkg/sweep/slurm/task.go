@@ -18,7 +18,6 @@ import (
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
-	"grpo/pkg/train"
 )
 
 // Job is the job of Slurm in which a task runs.
@@ -65,7 +64,7 @@ func (j *Job) Task(ctx context.Context, dir string, index int, opts sweep.TaskOp
 	before := savedStep(dir, index)
 	res, err := sweep.Task(ctx, dir, index, opts)
 	var locked *rundir.LockedError
-	if !errors.Is(err, train.ErrInterrupted) || errors.As(err, &locked) || !signalled(ctx) {
+	if !errors.Is(err, rundir.ErrInterrupted) || errors.As(err, &locked) || !signalled(ctx) {
 		return res, err
 	}
 	saved := savedStep(dir, index)
@@ -141,19 +140,19 @@ func (j *Job) requeue(ctx context.Context, now time.Time, step int, progress boo
 		limit = info.Limit
 	}
 	late := info.TimedOut() || !info.Preempted && !limit.IsZero() && !now.Add(early).Before(limit)
-	again := fmt.Errorf("%w after step %d: job %s is in the queue again", train.ErrInterrupted, step, j.ID)
+	again := fmt.Errorf("%w after step %d: job %s is in the queue again", rundir.ErrInterrupted, step, j.ID)
 	switch {
 	case info.Restarts > j.Restart: // an operator or Slurm has put it back, because its node failed
 		return again
 	case info.Cancelled(): // going back would undo that
 		return fmt.Errorf("%w: job %s was cancelled after step %d; the sweep's command submits it again",
-			train.ErrInterrupted, j.ID, step)
+			rundir.ErrInterrupted, j.ID, step)
 	case late && !progress:
 		return errShortLimit
 	}
 	if err := Requeue(ctx, j.Exec, j.ID); err != nil {
 		return fmt.Errorf("%w after step %d, but job %s could not go back into the queue (%s): the sweep's command "+
-			"submits it again", train.ErrInterrupted, step, j.ID, textutil.Printable(err.Error(), 0))
+			"submits it again", rundir.ErrInterrupted, step, j.ID, textutil.Printable(err.Error(), 0))
 	}
 	return again
 }

@@ -110,7 +110,7 @@ func (s *storage) Finite() bool {
 		norm, err = s.g.norm()
 		return err
 	})
-	return err != nil || isFinite(norm)
+	return err != nil || model.IsFinite(norm)
 }
 
 // Update is [model.AdamW.Step]. Norm, clipping and update run on the device; only
@@ -137,12 +137,10 @@ func (s *storage) Update(a *model.AdamW, w, grad *model.Params, lr, maxNorm floa
 		norm, err = g.norm()
 		return err
 	})
-	if err == nil && isFinite(norm) {
+	if err == nil && model.IsFinite(norm) {
 		a.T++
 		s.changes++
 		s.synced, m.synced, v.synced = false, false, false
 	}
 	return norm, err
 }
-
-func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -1,4 +1,4 @@
-package train
+package supervised
 
 import (
 	"context"
@@ -33,7 +33,9 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	}
 	rec := &StageRecord{Name: c.Name, Corpus: c.Corpus, Examples: len(corpus)}
 	for _, e := range corpus {
-		rec.AnswerReward += one(e.Right) / float64(len(corpus))
+		if e.Right {
+			rec.AnswerReward += 1 / float64(len(corpus))
+		}
 	}
 	packs, err := s.packs(i, "training", corpus, rec)
 	if err != nil {
@@ -47,7 +49,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	st := &sftStage{
 		sft: s, c: c, packs: packs, stop: stop, rec: rec,
 		order: rng.Epochs{Stream: rng.New(s.cfg.Seed, rng.Shuffle), Place: uint32(i), N: len(packs)},
-		opt:   model.NewAdamW(s.Params, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay)),
+		opt:   model.NewAdamW(s.Params, model.NewAdamWOptions(c.AdamBetas, c.AdamEps, c.WeightDecay)),
 	}
 	st.opt.Pool = s.Pool
 	if err := st.loop(ctx); err != nil {
@@ -118,7 +120,7 @@ func (st *sftStage) step(step int) (SFTStep, error) {
 	if line.GradNorm, err = st.opt.Step(st.Params, st.learner.Grads(), line.LearningRate, c.MaxGradNorm); err != nil {
 		return line, err
 	}
-	if notFinite(line.Loss) || notFinite(line.GradNorm) {
+	if !model.IsFinite(line.Loss) || !model.IsFinite(line.GradNorm) {
 		return line, fmt.Errorf("stage %q diverged at step %d: loss %v, gradient norm %v; lower its learning_rate",
 			c.Name, step, line.Loss, line.GradNorm)
 	}

@@ -1,4 +1,4 @@
-package train
+package supervised
 
 import (
 	"bytes"
@@ -60,8 +60,8 @@ type rewardWatch struct {
 	notes []string
 }
 
-func rewardOptions(dir string, threads int, w *rewardWatch) SupervisedOptions[RewardModelStep] {
-	return SupervisedOptions[RewardModelStep]{Dir: dir, Threads: threads,
+func rewardOptions(dir string, threads int, w *rewardWatch) Options[RewardModelStep] {
+	return Options[RewardModelStep]{Dir: dir, Threads: threads,
 		Step: func(s RewardModelStep, _ int) { w.steps = append(w.steps, s) },
 		Note: func(text string) { w.notes = append(w.notes, text) }}
 }
@@ -107,7 +107,9 @@ func TestRewardModel(t *testing.T) {
 		t.Errorf("with other pairs: %v", err)
 	}
 	put(t, file, data)
-	flip(t, filepath.Join(dir, rundir.ModelFile), 2000)
+	weights := slurp(t, filepath.Join(dir, rundir.ModelFile))
+	weights[2000] ^= 1
+	put(t, filepath.Join(dir, rundir.ModelFile), weights)
 	if _, err = RunRewardModel(context.Background(), cfg, rewardOptions(dir, 0, w)); err == nil {
 		t.Error("a damaged model is shown as done")
 	}
@@ -258,25 +260,36 @@ func TestRunWithLearnedReward(t *testing.T) {
 	long(t)
 	dir := t.TempDir()
 	trainReward(t, rewardModelConfig(t, "pairs="+pairsFile(t, 20)), dir, 1)
-	c := custom(quick("n_grpo_steps=3"), func(f *config.CustomReward) { f.Model = dir })
-	want := mustRun(t, c, t.TempDir(), 2)
+	c := mustLoad(t, config.LoadOptions{Path: "smoke", Set: []string{"n_grpo_steps=3",
+		"output.checkpoint_every_n_steps=1"}})
+	var f config.CustomReward
+	f.SetDefaults()
+	f.Name, f.Model = "mine", dir
+	c.Reward.Functions, c.Reward.RewardWeights = []string{"mine"}, []float64{1}
+	c.Reward.Custom = []config.CustomReward{f}
+	want := mustRun(t, c, t.TempDir())
 	if len(want.Meta.RewardFiles) != 1 {
 		t.Errorf("files %v", want.Meta.RewardFiles)
 	}
-	stopped := interrupted(t, c, 2)
+	stopped := filepath.Join(t.TempDir(), "run")
+	if err := runUntil(t, c, stopped, 2); !errors.Is(err, rundir.ErrInterrupted) {
+		t.Fatal(err)
+	}
 	weights := slurp(t, filepath.Join(dir, rundir.ModelFile))
 	other := t.TempDir()
 	trainReward(t, rewardModelConfig(t, "pairs="+pairsFile(t, 20), "seed=2"), other, 1)
 	put(t, filepath.Join(dir, rundir.ModelFile), slurp(t, filepath.Join(other, rundir.ModelFile)))
-	if _, err := Run(t.Context(), c, options(stopped, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "a file of a reward function") {
+	if err := runUntil(t, c, stopped, 0); err == nil || !strings.Contains(err.Error(), "a file of a reward function") {
 		t.Errorf("with other weights: %v", err)
 	}
 	put(t, filepath.Join(dir, rundir.ModelFile), weights)
-	sameBits(t, mustRun(t, c, stopped, 2), want)
+	if got := mustRun(t, c, stopped); got.Result.WeightsSHA256 != want.Result.WeightsSHA256 {
+		t.Errorf("continued: weights %s, want %s", got.Result.WeightsSHA256, want.Result.WeightsSHA256)
+	}
 }
 
 // Transformers loads a reward model of a decoder and computes its rewards. It needs a Python with
-// transformers: GRPO_TEST_PYTHON=python go test -run PythonLoadsRewardModel ./pkg/train
+// transformers: GRPO_TEST_PYTHON=python go test -run PythonLoadsRewardModel ./pkg/supervised
 func TestPythonLoadsRewardModel(t *testing.T) {
 	python := os.Getenv("GRPO_TEST_PYTHON")
 	if python == "" {

@@ -1,4 +1,4 @@
-package train
+package supervised
 
 import (
 	"context"
@@ -78,7 +78,7 @@ type rewardTrainer struct {
 
 // RunRewardModel trains a reward model on the pairs of cfg and writes it, its record and its log into
 // opts.Dir.
-func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts SupervisedOptions[RewardModelStep]) (
+func RunRewardModel(ctx context.Context, cfg config.RewardModel, opts Options[RewardModelStep]) (
 	*RewardModelRecord, error) {
 	t := &rewardTrainer{}
 	t.cfg, t.opts, t.kind, t.log = config.Resolve(cfg), opts, rundir.KindReward, RewardModelLog
@@ -134,7 +134,7 @@ func (t *rewardTrainer) build() (err error) {
 		return err
 	}
 	t.rec.Init = policy.InitHash(t.Policy)
-	t.critic, err = policy.NewRewardModel(t.Policy, adamW(c.AdamBetas, c.AdamEps, c.WeightDecay), c.GradientCheckpointing)
+	t.critic, err = policy.NewRewardModel(t.Policy, model.NewAdamWOptions(c.AdamBetas, c.AdamEps, c.WeightDecay), c.GradientCheckpointing)
 	return err
 }
 
@@ -169,7 +169,7 @@ func (t *rewardTrainer) train(ctx context.Context) (rec *RewardModelRecord, err 
 		if line.GradNorm, err = t.critic.Step(line.LearningRate, c.MaxGradNorm); err != nil {
 			return line, false, err
 		}
-		if notFinite(line.Loss) || notFinite(line.GradNorm) {
+		if !model.IsFinite(line.Loss) || !model.IsFinite(line.GradNorm) {
 			return line, false, fmt.Errorf("the reward model diverged at step %d: loss %v, gradient norm %v "+
 				"(lower learning_rate)", step, line.Loss, line.GradNorm)
 		}
@@ -192,7 +192,7 @@ func (t *rewardTrainer) save(rec *RewardModelRecord) error {
 		return err
 	}
 	rec.Weights = params.Hash()
-	metadata := map[string]string{configKey: rec.ConfigHash}
+	metadata := map[string]string{rundir.ConfigKey: rec.ConfigHash}
 	if t.folder == nil {
 		rec.Model = rundir.ModelFile
 		data, err := (&model.Checkpoint{Params: params, Metadata: metadata}).EncodeChecksummed()
@@ -295,7 +295,9 @@ func rewardMetrics(loss float64, chosen, rejected []float64) RewardMetrics {
 	n := float64(len(chosen))
 	for i, c := range chosen {
 		r := rejected[i]
-		m.Accuracy += one(c > r) / n
+		if c > r {
+			m.Accuracy += 1 / n
+		}
 		m.Margin += (c - r) / n
 		m.MeanReward += (c + r) / (2 * n)
 		m.MinReward, m.MaxReward = min(m.MinReward, c, r), max(m.MaxReward, c, r)

@@ -1,4 +1,4 @@
-package train
+package supervised
 
 import (
 	"context"
@@ -126,8 +126,10 @@ func TestSFTOfADecoder(t *testing.T) {
 		if err != nil || found.File != filepath.Join(dir, rundir.ModelFile) || found.HiddenSize != 16 {
 			t.Fatalf("the folder is %+v, %v", found, err)
 		}
-		run := tinyDecoder(t, "model.init="+dir, "teacher="+dir, "n_grpo_steps=1", "eval.every_n_steps=1")
-		if got := mustRun(t, run, t.TempDir(), 1); got.Meta.InitHash != rec.Weights {
+		run := mustLoad(t, config.LoadOptions{Set: []string{"model.init=" + dir, "teacher=" + dir, "n_grpo_steps=1",
+			"eval.every_n_steps=1", "prompt_template=chat", "val_size=4", "test_size=2", "unseen_size=2", "train_size=8",
+			"rollout_batch_size=4", "group_size=2", "sampling_max_tokens=5", "reward.functions=random"}})
+		if got := mustRun(t, run, t.TempDir()); got.Meta.InitHash != rec.Weights {
 			t.Errorf("a run starts from the weights %v, the stages ended with %v", got.Meta.InitHash, rec.Weights)
 		}
 		next := decoderSFT(t, "model.init="+dir)

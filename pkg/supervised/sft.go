@@ -1,4 +1,4 @@
-package train
+package supervised
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/infer"
+	"grpo/pkg/inputfiles"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
@@ -80,14 +81,14 @@ type sft struct {
 // RunSFT trains through the stages of cfg and writes weights, record and log into opts.Dir. If a
 // stage's sampled validation accuracy ends outside the accepted range, that is an error: accuracy
 // fluctuates during the second stage, so a recipe checks its result.
-func RunSFT(ctx context.Context, cfg config.SFT, opts SupervisedOptions[SFTStep]) (*SFTRecord, error) {
+func RunSFT(ctx context.Context, cfg config.SFT, opts Options[SFTStep]) (*SFTRecord, error) {
 	s := &sft{}
 	s.cfg, s.opts, s.kind, s.log, s.load = config.Resolve(cfg), opts, rundir.KindSFT, SFTLogFile, config.LoadSFT
 	return s.run(ctx, s)
 }
 
 func (s *sft) paths() []string {
-	return append(dataPaths(s.cfg.Data), policy.Files(s.cfg.Model.Init, s.cfg.Model.AdapterBase)...)
+	return append(inputfiles.DataPaths(s.cfg.Data), policy.Files(s.cfg.Model.Init, s.cfg.Model.AdapterBase)...)
 }
 
 func (s *sft) same(rec *SFTRecord) error {
@@ -169,7 +170,7 @@ func (s *sft) save(rec *SFTRecord) error {
 		return err
 	}
 	rec.Weights = s.Params.Hash()
-	c := model.Checkpoint{Params: s.Params, Metadata: map[string]string{configKey: rec.ConfigHash}}
+	c := model.Checkpoint{Params: s.Params, Metadata: map[string]string{rundir.ConfigKey: rec.ConfigHash}}
 	data, err := c.Encode()
 	if err != nil {
 		return err

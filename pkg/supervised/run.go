@@ -1,4 +1,4 @@
-package train
+package supervised
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
+	"grpo/pkg/inputfiles"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
@@ -20,8 +21,8 @@ import (
 // This file is the life of a supervised run, `grpo sft` or `grpo reward-model`. It can't be continued: its folder
 // has config.yaml, a log and, when the run is done, the weights and record.json.
 
-// SupervisedOptions are what a supervised run needs besides its configuration. L is a line of its log.
-type SupervisedOptions[L any] struct {
+// Options are what a supervised run needs besides its configuration. L is a line of its log.
+type Options[L any] struct {
 	Dir      string // the run's folder
 	Threads  int    // of the CPU; 0 = GOMAXPROCS
 	Step     func(line L, steps int)
@@ -33,7 +34,7 @@ type SupervisedOptions[L any] struct {
 // supervised is a supervised run with a configuration C, a log of lines L and a record R.
 type supervised[C config.Root, L, R any] struct {
 	cfg   C
-	opts  SupervisedOptions[L]
+	opts  Options[L]
 	kind  rundir.Kind
 	log   string // the name of its log
 	load  func(config.LoadOptions) (*config.Loaded[C], error)
@@ -44,9 +45,9 @@ type supervised[C config.Root, L, R any] struct {
 	lines *rundir.Log
 }
 
-// supervisedTask is what one kind of supervised run does, in the order of the calls. close is called last, also
+// task is what one kind of supervised run does, in the order of the calls. close is called last, also
 // after an error.
-type supervisedTask[R any] interface {
+type task[R any] interface {
 	paths() []string                       // the files that it reads
 	same(*R) error                         // nil if the record is this run's and its files are complete
 	read() (budget.Memory, error)          // reads all input
@@ -57,15 +58,15 @@ type supervisedTask[R any] interface {
 }
 
 // run shows the record of a finished run, or makes the run. Bad input leaves no folder.
-func (s *supervised[C, L, R]) run(ctx context.Context, task supervisedTask[R]) (rec *R, err error) {
+func (s *supervised[C, L, R]) run(ctx context.Context, t task[R]) (rec *R, err error) {
 	s.opts.Threads = cmp.Or(s.opts.Threads, runtime.GOMAXPROCS(0))
-	if rec, err := s.finished(task.same); rec != nil || err != nil {
+	if rec, err := s.finished(t.same); rec != nil || err != nil {
 		return rec, err
 	}
-	if s.files, err = (Files{}).sums(task.paths()); err != nil {
+	if s.files, err = (inputfiles.Hashes{}).Sums(t.paths()); err != nil {
 		return nil, err
 	}
-	need, err := task.read()
+	need, err := t.read()
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +74,10 @@ func (s *supervised[C, L, R]) run(ctx context.Context, task supervisedTask[R]) (
 		return nil, err
 	}
 	defer func() {
-		task.close()
+		t.close()
 		s.Network.Close()
 	}()
-	if err := task.build(); err != nil {
+	if err := t.build(); err != nil {
 		return nil, err
 	}
 	if s.hold, err = rundir.Acquire(s.opts.Dir, s.kind, s.sameRequest); err != nil {
@@ -102,14 +103,14 @@ func (s *supervised[C, L, R]) run(ctx context.Context, task supervisedTask[R]) (
 	for _, note := range s.Device.Notes {
 		s.opts.Note(note)
 	}
-	if rec, err = task.train(ctx); err != nil {
+	if rec, err = t.train(ctx); err != nil {
 		return nil, err
 	}
 	s.opts.Progress.Do("writing the weights")
 	if err := s.hold.Check(); err != nil {
 		return nil, err
 	}
-	if err := task.save(rec); err != nil {
+	if err := t.save(rec); err != nil {
 		return nil, err
 	}
 	return rec, rundir.WriteJSON(s.path(rundir.RecordFile), rec)
@@ -122,7 +123,7 @@ func (s *supervised[C, L, R]) steps(ctx context.Context, what string, steps, eve
 	for n := 1; n <= steps; n++ {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %sstep %d of %d; the same command starts from the beginning",
-				ErrNothingSaved, what, n, steps)
+				rundir.ErrNothingSaved, what, n, steps)
 		}
 		line, stop, err := step(n, n == steps || n%every == 0)
 		if err != nil {
@@ -153,7 +154,7 @@ func (s *supervised[C, L, R]) sameRequest() error {
 		}
 		return strings.Join(config.Diff(old.Config, s.cfg), "; "), config.Hash(old.Config) != config.Hash(s.cfg), nil
 	}
-	_, err := ownConfig(s.opts.Dir, config.Marshal(s.cfg), differences, s.log, rundir.RecordFile)
+	_, err := rundir.OwnConfig(s.opts.Dir, config.Marshal(s.cfg), differences, s.log, rundir.RecordFile)
 	return err
 }
 
@@ -186,30 +187,23 @@ func (s *supervised[C, L, R]) sameInputs(hash string, then map[string]string, pa
 	if then == nil {
 		return nil
 	}
-	now, err := Files{}.sums(paths)
+	now, err := inputfiles.Hashes{}.Sums(paths)
 	if err != nil {
 		return err
 	}
-	changed, gone := changedFiles(then, now)
+	changed, gone := inputfiles.Compare(then, now)
 	if len(changed) > 0 {
 		return fmt.Errorf("the run was trained on other contents of %s", strings.Join(changed, ", "))
 	}
-	noteGone(s.opts.Note, gone)
+	inputfiles.NoteGone(s.opts.Note, gone)
 	return nil
 }
 
 // hasWeights returns an error unless a file has the weights with a checksum.
 func hasWeights(path, want string) error {
-	c, err := readOwn(path)
+	c, err := policy.ReadOwn(path)
 	if err == nil && c.Params.Hash() != want {
 		err = fmt.Errorf("%s does not hold the weights that %s names", path, rundir.RecordFile)
 	}
 	return err
-}
-
-// noteGone says which files of a finished run can't be compared.
-func noteGone(note func(string), gone []string) {
-	if len(gone) > 0 {
-		note("not compared, because it is not there any more: " + strings.Join(gone, ", "))
-	}
 }

@@ -1,4 +1,4 @@
-package train
+package supervised
 
 import (
 	"context"
@@ -170,8 +170,8 @@ type sftLines struct {
 	notes []string
 }
 
-func sftOptions(dir string, threads int, o *sftLines) SupervisedOptions[SFTStep] {
-	return SupervisedOptions[SFTStep]{Dir: dir, Threads: threads,
+func sftOptions(dir string, threads int, o *sftLines) Options[SFTStep] {
+	return Options[SFTStep]{Dir: dir, Threads: threads,
 		Step: func(s SFTStep, _ int) { o.steps = append(o.steps, s) },
 		Note: func(text string) { o.notes = append(o.notes, text) }}
 }

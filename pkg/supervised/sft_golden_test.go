@@ -1,18 +1,18 @@
-package train
+package supervised
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"grpo/internal/decodertest"
 	"grpo/internal/golden"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
+	"grpo/pkg/model/decoder"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rl"
 )
@@ -40,34 +40,12 @@ func (t wordTokenizer) EncodeAround(before, text, after string) []int {
 }
 func (wordTokenizer) Token(int) (string, bool) { return "", false }
 
-// withTokenizer copies a folder of weights and adds a tokenizer, which opening needs.
-func withTokenizer(t *testing.T, from string, vocab int) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, name := range []string{"config.json", "model.safetensors"} {
-		data, err := os.ReadFile(filepath.Join(from, name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), data, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+// trained is the weight of a token with a label: -100 is not in the loss.
+func trained[I int | int32](label I) float64 {
+	if label < 0 {
+		return 0
 	}
-	tokens := map[string]int{}
-	for i := range vocab {
-		tokens[string(rune('!'+i%94))+strings.Repeat("!", i/94)] = i
-	}
-	data, err := json.Marshal(map[string]any{
-		"pre_tokenizer": map[string]any{"type": "ByteLevel"}, "decoder": map[string]any{"type": "ByteLevel"},
-		"model": map[string]any{"type": "BPE", "vocab": tokens, "merges": []any{}},
-	})
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "tokenizer.json"), data, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	return 1
 }
 
 // Tokens, weights, loss and gradients are those of TRL's SFTTrainer.
@@ -86,7 +64,7 @@ func TestGoldenSFT(t *testing.T) {
 			}
 			Loss     float64
 			GradNorm float64 `json:"grad_norm"`
-			Grads    goldenGradients
+			Grads    decodertest.Gradients
 		}
 	}
 	root := golden.Path(t, "golden", "trl2")
@@ -122,7 +100,7 @@ func TestGoldenSFT(t *testing.T) {
 			for k, r := range c.Rows {
 				row := sftRow{prompt: r.InputIDs[:1], tokens: r.InputIDs[1:]}
 				for _, label := range r.Labels[1:] {
-					row.weights = append(row.weights, one(label >= 0))
+					row.weights = append(row.weights, trained(label))
 				}
 				rows = append(rows, row)
 				if c.Kind != "prompt_completion" {
@@ -133,7 +111,7 @@ func TestGoldenSFT(t *testing.T) {
 					t.Errorf("row %d: tokens %v, want %v", k, got, r.InputIDs)
 				}
 				for j, w := range own.weights {
-					if w != one(r.Labels[len(own.prompt)+j] >= 0) {
+					if w != trained(r.Labels[len(own.prompt)+j]) {
 						t.Errorf("row %d: weights %v, labels %v", k, own.weights, r.Labels)
 						break
 					}
@@ -142,7 +120,11 @@ func TestGoldenSFT(t *testing.T) {
 			}
 			pool := kernel.NewPool(2)
 			defer pool.Close()
-			learner, err := openDecoder(t, withTokenizer(t, filepath.Join(root, c.Model), 100), pool).NewLearner(1, false)
+			p, err := decoder.Open(decodertest.WithTokenizer(t, filepath.Join(root, c.Model), 100), false, pool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			learner, err := p.NewLearner(1, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +137,7 @@ func TestGoldenSFT(t *testing.T) {
 			if math.Abs(loss-c.Loss) > 1e-4*max(1, math.Abs(c.Loss)) {
 				t.Errorf("loss %v, want %v", loss, c.Loss)
 			}
-			c.Grads.check(t, learner.Grads(), c.GradNorm)
+			c.Grads.Check(t, learner.Grads(), c.GradNorm)
 		})
 	}
 }
