@@ -79,7 +79,9 @@ func TestFirstSignalEndsWhatOnlyReads(t *testing.T) {
 	t.Chdir(t.TempDir())
 	mustSucceed(t, "train", "-c", "smoke", "--steps", "2", "--out", "run", "--quiet")
 	mustSucceed(t, "data", "generate", "-c", "smoke", "--out", "problems")
-	for _, tt := range readers {
+	// The first prints its counts before it ends, and would wait for the pipe: see
+	// TestInterruptedEvalPrintsItsCounts.
+	for _, tt := range readers[1:] {
 		t.Run(tt.args, func(t *testing.T) {
 			// A signal that comes before the program listens ends it too; then it
 			// gets more time to start.

@@ -20,7 +20,7 @@ var readers = []struct {
 	args string
 	with os.Signal
 }{
-	{"eval run", os.Interrupt},
+	{"eval run", os.Interrupt}, // the first: see TestFirstSignalEndsWhatOnlyReads
 	{"data stats problems/val.jsonl", os.Interrupt},
 	{"config check run/config.yaml", os.Interrupt},
 	{"config show", syscall.SIGTERM},
