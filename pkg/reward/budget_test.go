@@ -24,6 +24,9 @@ func doubled(start, step string, n int) string {
 
 // An expression that runs for ever or takes the machine's memory is an error, in bounded time and memory.
 func TestExprBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: the race detector makes it ten times slower")
+	}
 	c := Completion{Completion: strings.Repeat("word ", 1000), Tokens: make([]int, 4000),
 		Problem: Problem{Fields: json.RawMessage(`{"text": "` + strings.Repeat("x", 1000) + `"}`)}}
 	eight := "x + x + x + x + x + x + x + x"
