@@ -252,7 +252,7 @@ func (r lossRequest) compute(b rl.Batch) (c LossCase, err error) {
 	return c, nil
 }
 
-// noMetric stands for a metric that is not computed here, which never agrees.
+// noMetric is the value of a metric that is not computed here: it differs from every expected value.
 var noMetric = math.Inf(1)
 
 func lossTable(cases []LossCase, checks []Check) caseTable {

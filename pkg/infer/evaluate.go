@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"math"
 	"slices"
 
 	"grpo/internal/textutil"
@@ -113,7 +112,7 @@ func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, probl
 func checkFinite(completions []model.Completion) error {
 	for i, c := range completions {
 		for j, p := range c.LogProbs {
-			if math.IsNaN(float64(p)) || math.IsInf(float64(p), 0) {
+			if !model.IsFinite(float64(p)) {
 				return fmt.Errorf("completion %d, token %d: the log-probability is %v, because the model's logits are "+
 					"not finite (its weights are too large: are they damaged, or those of a run that diverged?)", i+1, j+1, p)
 			}

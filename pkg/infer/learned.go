@@ -49,7 +49,7 @@ func (l *learnedReward) Score(b reward.Batch) (reward.Scores, error) {
 		}
 		for row, i := range at {
 			x := m.Values[policy.LastValue(m, batch, row)]
-			if math.IsNaN(x) || math.IsInf(x, 0) {
+			if !model.IsFinite(x) {
 				return fmt.Errorf("reward %s: the reward of %s is %v: the reward model is not usable", l.name,
 					textutil.Quote(b.Completions[i].Completion), x)
 			}

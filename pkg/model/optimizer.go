@@ -46,7 +46,7 @@ func (a *AdamW) Step(w, g *Params, lr, maxNorm float64) (norm float64, err error
 		return w.storage.Update(a, w, g, lr, maxNorm)
 	}
 	norm = math.Sqrt(kernel.SumSquares(g.Flat))
-	if math.IsNaN(norm) || math.IsInf(norm, 0) {
+	if !IsFinite(norm) {
 		return norm, nil
 	}
 	scale := 1.0

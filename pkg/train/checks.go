@@ -184,7 +184,7 @@ func residue(rewards, advantages []float64) (sum, bound float64) {
 			low, high, largest = min(low, r), max(high, r), max(largest, math.Abs(r))
 		}
 	}
-	if math.IsNaN(total) || math.IsInf(total, 0) {
+	if !model.IsFinite(total) {
 		return 0, 0 // the loss is not finite: the run diverged
 	}
 	if !(high > low) {

@@ -223,13 +223,11 @@ func (t *trainer) prepare() error {
 }
 
 // checkRoom checks the memory and the disk space for an unfinished run; showing a result needs none.
-func (t *trainer) checkRoom() (err error) {
+func (t *trainer) checkRoom() error {
 	if _, err := os.Stat(t.path(rundir.ResultFile)); err == nil {
 		return nil
 	}
-	if t.need, err = MemoryOf(t.model, t.cfg, t.data.problems, t.opts.Threads); err != nil {
-		return err
-	}
+	t.need = t.data.memory(t.model, t.cfg, t.opts.Threads)
 	if err := t.opts.Memory.Pass(t.need); err != nil {
 		return err
 	}
@@ -238,28 +236,33 @@ func (t *trainer) checkRoom() (err error) {
 
 // MemoryOf bounds the memory of a resolved configuration's run over these problems.
 func MemoryOf(m *policy.Model, cfg config.Config, p *dataset.Splits, threads int) (budget.Memory, error) {
-	d := budget.Data{Train: p.Train, All: [][]gsm8k.Problem{p.Train}}
+	d := trainData{problems: p}
 	var err error
-	if d.Template, err = m.Template(cfg.Data); err != nil {
+	if d.template, err = m.Template(cfg.Data); err != nil {
 		return budget.Memory{}, err
 	}
-	var pairs trainData
-	if err := pairs.readPairs(m, cfg); err != nil {
+	if err := d.readPairs(m, cfg); err != nil {
 		return budget.Memory{}, err
 	}
-	d.Pairs = pairs.pairs.list
-	for _, s := range p.Evaluated() {
-		d.All = append(d.All, s.Problems)
-		if len(s.Problems) <= len(d.Evaluated) {
+	return d.memory(m, cfg, threads), nil
+}
+
+// memory bounds the memory of a run over these data.
+func (d *trainData) memory(m *policy.Model, cfg config.Config, threads int) budget.Memory {
+	train := d.problems.Train
+	of := budget.Data{Train: train, All: [][]gsm8k.Problem{train}, Template: d.template, Pairs: d.pairs.list}
+	for _, s := range d.problems.Evaluated() {
+		of.All = append(of.All, s.Problems)
+		if len(s.Problems) <= len(of.Evaluated) {
 			continue
 		}
-		d.Evaluated, d.Smaller = s.Problems, "eval.set_size"
+		of.Evaluated, of.Smaller = s.Problems, "eval.set_size"
 		switch s.Name {
 		case rundir.SplitVal, rundir.SplitTest, rundir.SplitUnseen:
-			d.Smaller = "data." + s.Name + "_size"
+			of.Smaller = "data." + s.Name + "_size"
 		}
 	}
-	return budget.Run(m, cfg, d, threads), nil
+	return budget.Run(m, cfg, of, threads)
 }
 
 // build makes the rewards, the network and its optimizer.
