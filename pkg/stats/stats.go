@@ -1,9 +1,10 @@
 // Package stats has the statistics of reports, on plain slices.
 //
-//	stats.go    sample mean and standard deviation; the interval of a binomial proportion; p values
-//	            of several comparisons
-//	student.go  Student's t: the interval of a mean and its p value; paired differences; how many
-//	            pairs a difference needs
+//	stats.go     sample mean and standard deviation; the interval of a binomial proportion
+//	student.go   Student's t: interval, p value, bound and equivalence; paired differences; power
+//	ordered.go   the p values of several comparisons
+//	collapse.go  two proportions of a few seeds
+//	problems.go  seeds and problems as two sources of chance
 //
 // A value that is not finite is a missing measurement: it is ignored, and every result
 // has the number of values it is computed from. docs/statistics.md explains the choice
@@ -11,10 +12,8 @@
 package stats
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -94,30 +93,4 @@ func Wilson(k, n int, level float64) (lo, hi float64) {
 	scale := 1 + z*z/m
 	// The exact ends at k = 0 and k = n are 0 and 1; rounding must not exceed them.
 	return max(0, (centre-half)/scale), min(1, (centre+half)/scale)
-}
-
-// Holm adjusts the p values of m comparisons. Whichever hypotheses are true, the
-// probability that any true one has an adjusted value of at most α is at most α:
-// with the values sorted,
-//
-//	adjusted(i) = max over j <= i of min(1, (m-j+1)·p(j))
-//
-// Source: S. Holm, A simple sequentially rejective multiple test procedure,
-// Scandinavian Journal of Statistics 6 (1979). A NaN (nothing to compare) is
-// unchanged and does not count in m. The result has the order of the input.
-func Holm(p []float64) []float64 {
-	out := slices.Clone(p)
-	var order []int
-	for i, v := range p {
-		if IsFinite(v) {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
-	adjusted := 0.0
-	for rank, i := range order {
-		adjusted = max(adjusted, min(1, float64(len(order)-rank)*p[i]))
-		out[i] = adjusted
-	}
-	return out
 }

@@ -14,6 +14,7 @@ import (
 type Estimate struct {
 	N        int     // finite values
 	Mean, SD float64 // see [MeanSD]
+	SE       float64 // the standard error of the mean; NaN for N < 2
 	Lo, Hi   float64 // the interval of the mean at [Level]; NaN for N < 2
 	P        float64 // the two-sided p value of the mean being 0; NaN for N < 2
 }
@@ -32,25 +33,70 @@ type Estimate struct {
 // that it is 0. With resolution 0 and equal values the interval is that value,
 // and p is that of the sign-flip test: 2^(1-n), or 1 if the value is 0.
 func StudentT(x []float64, resolution float64) Estimate {
-	nan := math.NaN()
-	e := Estimate{Lo: nan, Hi: nan, P: nan}
+	e := Estimate{}
 	e.Mean, e.SD, e.N = MeanSD(x)
+	return e.With(max(e.SD, resolution) / math.Sqrt(float64(e.N)))
+}
+
+// With is the estimate with another standard error of its mean.
+func (e Estimate) With(se float64) Estimate {
 	if e.N < 2 {
-		return e
+		se = math.NaN()
 	}
-	n := float64(e.N)
-	se := max(e.SD, resolution) / math.Sqrt(n)
-	if se == 0 {
-		e.Lo, e.Hi, e.P = e.Mean, e.Mean, 1
-		if e.Mean != 0 {
-			e.P = math.Exp2(1 - n)
-		}
-		return e
-	}
-	half := tQuantile(e.N-1) * se
-	e.Lo, e.Hi = e.Mean-half, e.Mean+half
-	e.P = min(1, 2*tDistribution(e.N-1).Survival(math.Abs(e.Mean)/se))
+	e.SE = se
+	e.Lo, e.Hi = e.Interval(Alpha)
+	e.P = min(1, 2*e.tail(math.Abs(e.Mean)))
 	return e
+}
+
+// Interval is the interval of the mean at the confidence level 1 - alpha:
+// mean ± t(n-1, 1-alpha/2)·SE. Both ends are NaN for N < 2.
+func (e Estimate) Interval(alpha float64) (lo, hi float64) {
+	half := tHalf(e.N-1, 1-alpha/2, e.SE)
+	return e.Mean - half, e.Mean + half
+}
+
+// Bound is an upper bound of the true mean's size at the confidence level 1 - alpha:
+//
+//	|mean| + t(n-1, 1-alpha)·SE
+//
+// It is the smallest margin at which [Estimate.TOST] is at most alpha, so no margin has to be
+// chosen before. NaN for N < 2.
+func (e Estimate) Bound(alpha float64) float64 {
+	return math.Abs(e.Mean) + tHalf(e.N-1, 1-alpha, e.SE)
+}
+
+// TOST is the p value of the true mean being at or beyond ±margin, by two one-sided tests: the
+// larger one's. At most alpha shows that the mean is between them. Source: D. J. Schuirmann,
+// Journal of Pharmacokinetics and Biopharmaceutics 15 (1987). NaN for N < 2.
+func (e Estimate) TOST(margin float64) float64 {
+	p := e.tail(math.Abs(margin - math.Abs(e.Mean)))
+	if math.Abs(e.Mean) > margin {
+		p = 1 - p
+	}
+	return p
+}
+
+// tail is P(T(n-1) > distance/SE). Without a standard error (equal values that are not counts) it
+// is the probability that n signs agree.
+func (e Estimate) tail(distance float64) float64 {
+	switch {
+	case e.SE == 0 && distance == 0:
+		return 0.5
+	case e.SE == 0:
+		return math.Exp2(-float64(e.N))
+	case math.IsNaN(e.SE):
+		return math.NaN()
+	}
+	return tDistribution(e.N - 1).Survival(distance / e.SE)
+}
+
+// tHalf is se times the quantile of Student's t.
+func tHalf(df int, level, se float64) float64 {
+	if se == 0 || math.IsNaN(se) {
+		return se
+	}
+	return tQuantile(df, level) * se
 }
 
 // Clip returns e with its interval cut to [lo, hi], the range of the quantity. An
@@ -65,14 +111,18 @@ func tDistribution(df int) distuv.StudentsT {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}
 }
 
-// tQuantile is t(df, (1+Level)/2). It is cached, because a report needs the same
+// tQuantile is a quantile of Student's t. It is cached, because a report needs the same
 // few quantiles thousands of times.
-func tQuantile(df int) float64 {
-	if q, ok := tQuantiles.Load(df); ok {
+func tQuantile(df int, level float64) float64 {
+	type key struct {
+		df    int
+		level float64
+	}
+	if q, ok := tQuantiles.Load(key{df, level}); ok {
 		return q.(float64)
 	}
-	q := tDistribution(df).Quantile((1 + Level) / 2)
-	tQuantiles.Store(df, q)
+	q := tDistribution(df).Quantile(level)
+	tQuantiles.Store(key{df, level}, q)
 	return q
 }
 

@@ -23,18 +23,18 @@ func TestStudentT(t *testing.T) {
 		// Student's own data (1908), the extra sleep of ten patients, paired: t =
 		// 4.0621, p = .002833, interval .7001 to 2.4599 (R's t.test of sleep).
 		{"sleep", []float64{1.2, 2.4, 1.3, 1.3, 0, 1, 1.8, 0.8, 4.6, 1.4}, 0,
-			Estimate{10, 1.58, 1.2299954, .7001142, 2.4598858, .00283289}},
+			Estimate{N: 10, Mean: 1.58, SD: 1.2299954, Lo: .7001142, Hi: 2.4598858, P: .00283289}},
 		// t(3, .975) = 3.182446, sd = √(1/3)·... of 1, 2, 3, 4 is 1.2909944.
-		{"four values", []float64{1, 2, 3, 4}, 0, Estimate{4, 2.5, 1.2909944, .4457397, 4.5542603, .0304664}},
-		{"two values", []float64{1, 2}, 0, Estimate{2, 1.5, math.Sqrt2 / 2, 1.5 - 12.7062047/2, 1.5 + 12.7062047/2, .2048328}},
-		{"one value", []float64{0.3}, 0, Estimate{1, .3, nan, nan, nan, nan}},
-		{"none", nil, 0, Estimate{0, nan, nan, nan, nan, nan}},
-		{"values that do not exist", []float64{nan, 1, 2, math.Inf(1), 3, 4}, 0, Estimate{4, 2.5, 1.2909944, .4457397, 4.5542603, .0304664}},
-		{"all 0", []float64{0, 0, 0, 0}, 0, Estimate{4, 0, 0, 0, 0, 1}},
-		{"all equal, no unit", []float64{2, 2, 2, 2}, 0, Estimate{4, 2, 0, 2, 2, .125}},
-		{"all equal, one unit apart", []float64{1, 1, 1, 1}, 1, Estimate{4, 1, 0, 1 - 3.182446/2, 1 + 3.182446/2, .1393260}},
-		{"all equal, many units apart", []float64{1, 1, 1, 1}, 0.001, Estimate{4, 1, 0, 1 - 3.182446/2000, 1 + 3.182446/2000, 1.1e-9}},
-		{"less spread than a unit", []float64{10, 10, 10, 11}, 10, Estimate{4, 10.25, .5, 10.25 - 5*3.182446, 10.25 + 5*3.182446, .13276}},
+		{"four values", []float64{1, 2, 3, 4}, 0, Estimate{N: 4, Mean: 2.5, SD: 1.2909944, Lo: .4457397, Hi: 4.5542603, P: .0304664}},
+		{"two values", []float64{1, 2}, 0, Estimate{N: 2, Mean: 1.5, SD: math.Sqrt2 / 2, Lo: 1.5 - 12.7062047/2, Hi: 1.5 + 12.7062047/2, P: .2048328}},
+		{"one value", []float64{0.3}, 0, Estimate{N: 1, Mean: .3, SD: nan, Lo: nan, Hi: nan, P: nan}},
+		{"none", nil, 0, Estimate{N: 0, Mean: nan, SD: nan, Lo: nan, Hi: nan, P: nan}},
+		{"values that do not exist", []float64{nan, 1, 2, math.Inf(1), 3, 4}, 0, Estimate{N: 4, Mean: 2.5, SD: 1.2909944, Lo: .4457397, Hi: 4.5542603, P: .0304664}},
+		{"all 0", []float64{0, 0, 0, 0}, 0, Estimate{N: 4, Mean: 0, SD: 0, Lo: 0, Hi: 0, P: 1}},
+		{"all equal, no unit", []float64{2, 2, 2, 2}, 0, Estimate{N: 4, Mean: 2, SD: 0, Lo: 2, Hi: 2, P: .125}},
+		{"all equal, one unit apart", []float64{1, 1, 1, 1}, 1, Estimate{N: 4, Mean: 1, SD: 0, Lo: 1 - 3.182446/2, Hi: 1 + 3.182446/2, P: .1393260}},
+		{"all equal, many units apart", []float64{1, 1, 1, 1}, 0.001, Estimate{N: 4, Mean: 1, SD: 0, Lo: 1 - 3.182446/2000, Hi: 1 + 3.182446/2000, P: 1.1e-9}},
+		{"less spread than a unit", []float64{10, 10, 10, 11}, 10, Estimate{N: 4, Mean: 10.25, SD: .5, Lo: 10.25 - 5*3.182446, Hi: 10.25 + 5*3.182446, P: .13276}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := StudentT(tt.x, tt.resolution)

@@ -1,0 +1,84 @@
+package stats
+
+import (
+	"math"
+	"slices"
+)
+
+// OrderedWeight is the share of the level that [Ordered] gives to the largest
+// difference of a family.
+const OrderedWeight = 0.5
+
+// Ordered adjusts the p values of a family of comparisons of one metric over the same
+// seeds. q has the mean square of each comparison's differences; its order, not its size,
+// steers the test. Of the r comparisons that are left, the one with the largest q (the first
+// of equals) gets the share c = w + (1-w)/r of the level, every other one c = (1-w)/r:
+//
+//	repeat: j = argmin over the rest of p(j)/c(j)
+//	        adjusted(j) = max of this and all earlier min(1, p(j)/c(j)); take j out of the rest
+//
+// Weight 0 is [Holm], weight 1 a test in the order of q. Whichever hypotheses are true, the
+// probability that any true one has an adjusted value of at most α is at most α, if the
+// differences are normal, with any variances and correlations: given all q the direction of a
+// column without an effect is uniform, so that its t does not depend on the order (Kropf and
+// Läuter, Biometrical Journal 44, 2002; Westfall, Kropf and Finos, 2004), and shares of the
+// level only grow as comparisons are taken out (sequential rejection: Goeman and Solari,
+// Annals of Statistics 38, 2010).
+//
+// A NaN (nothing to compare) is unchanged and does not count in r. A comparison that was planned
+// but stopped has p 1 and q -1: it is last and counts. The result has the order of the input.
+func Ordered(p, q []float64, weight float64) []float64 {
+	out := slices.Clone(p)
+	var rest []int
+	for i, v := range p {
+		if IsFinite(v) {
+			rest = append(rest, i)
+		}
+	}
+	adjusted := 0.0
+	for len(rest) > 0 {
+		first := rest[0]
+		for _, i := range rest {
+			if q[i] > q[first] {
+				first = i
+			}
+		}
+		share := (1 - weight) / float64(len(rest))
+		least, at := math.Inf(1), 0
+		for k, i := range rest {
+			c := share
+			if i == first {
+				c += weight
+			}
+			if ratio := p[i] / c; ratio < least { // never with c = 0: p/0 is not below infinity
+				least, at = ratio, k
+			}
+		}
+		adjusted = max(adjusted, min(1, least))
+		out[rest[at]] = adjusted
+		rest = slices.Delete(rest, at, at+1)
+	}
+	return out
+}
+
+// Holm adjusts the p values of m comparisons. Whichever hypotheses are true, the
+// probability that any true one has an adjusted value of at most α is at most α, whatever
+// the comparisons have in common: with the values sorted,
+//
+//	adjusted(i) = max over j <= i of min(1, (m-j+1)·p(j))
+//
+// Source: S. Holm, A simple sequentially rejective multiple test procedure,
+// Scandinavian Journal of Statistics 6 (1979). A NaN (nothing to compare) is
+// unchanged and does not count in m. The result has the order of the input.
+func Holm(p []float64) []float64 { return Ordered(p, make([]float64, len(p)), 0) }
+
+// MeanSquare is the mean of the squares of the finite values in x; NaN without any.
+func MeanSquare(x []float64) float64 {
+	sum, n := 0.0, 0
+	for _, v := range x {
+		if IsFinite(v) {
+			sum, n = sum+v*v, n+1
+		}
+	}
+	return sum / float64(n)
+}
