@@ -249,3 +249,29 @@ func TestPlannedLevels(t *testing.T) {
 		}
 	}
 }
+
+// Two keys with two values each, right answers of 1024 problems with four seeds.
+func TestContrastsGolden(t *testing.T) {
+	x := Contrasts(shares(1024, 912, 924, 902, 927), shares(1024, 972, 962, 968, 963),
+		shares(1024, 970, 949, 940, 962), shares(1024, 956, 954, 942, 966))
+	var means, p, q []float64
+	for _, d := range x {
+		e := StudentT(d, 1./1024)
+		means, p, q = append(means, e.Mean), append(p, e.P), append(q, MeanSquare(d))
+	}
+	near(t, "means", means, []float64{.01330566, .02404785, -.02478027})
+	near(t, "p", p, []float64{.0356211, .0044967, .0179322})
+	near(t, "adjusted", Ordered(p, q, OrderedWeight), []float64{.0356211, .0268983, .0268983})
+}
+
+func TestPowerOfEffects(t *testing.T) {
+	for n := 2; n < 40; n += 3 {
+		e := EffectForPower(n, .05, .8)
+		if got := PairsForPower(e*1.0001, .05, .8); got != n {
+			t.Errorf("%d pairs detect %v, which needs %d", n, e, got)
+		}
+	}
+	if b := SDBound(4, .8); !scalar.EqualWithinAbs(b, 1.73, .005) {
+		t.Errorf("bound of the standard deviation %v", b)
+	}
+}

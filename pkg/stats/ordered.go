@@ -82,3 +82,26 @@ func MeanSquare(x []float64) float64 {
 	}
 	return sum / float64(n)
 }
+
+// Contrasts are the three questions of a grid of two keys with two values each, seed by seed: x10
+// has the second value of the first key and the first of the second key. All three have the same
+// variance if the arms have:
+//
+//	first key    ((x10+x11) - (x00+x01))/2
+//	second key   ((x01+x11) - (x00+x10))/2
+//	interaction  ((x00+x11) - (x01+x10))/2
+//
+// A seed that one of the arms lacks is NaN.
+func Contrasts(x00, x01, x10, x11 []float64) [3][]float64 {
+	var out [3][]float64
+	for s := range min(len(x00), len(x01), len(x10), len(x11)) {
+		a, b, c, d := x00[s], x01[s], x10[s], x11[s]
+		if !IsFinite(a + b + c + d) {
+			a = math.NaN()
+		}
+		out[0] = append(out[0], ((c+d)-(a+b))/2)
+		out[1] = append(out[1], ((b+d)-(a+c))/2)
+		out[2] = append(out[2], ((a+d)-(b+c))/2)
+	}
+	return out
+}
