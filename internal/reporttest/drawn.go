@@ -47,8 +47,9 @@ func (a DrawnArm) Run(seed uint64, left bool) *rundir.Run {
 		return Clamp(0.19 + (a.Final-0.19)*x + wide*noise(seed, uint64(step)+salt, purpose))
 	}
 	r := &rundir.Run{
-		Dir:    fmt.Sprintf("runs/%s,seed=%d", a.Name, seed),
-		Config: []byte("name: drawn\nrollout: {rollout_batch_size: 256, group_size: 8, sampling_temperature: 1}\ntrain: {n_grpo_steps: 120}\n"),
+		Dir: fmt.Sprintf("runs/%s,seed=%d", a.Name, seed),
+		Config: []byte("name: drawn\nrollout: {rollout_batch_size: 256, group_size: 8, sampling_temperature: 1}\n" +
+			"train: {n_grpo_steps: 120}\n"),
 		Status: &rundir.Status{State: rundir.StateRunning, Step: last, Steps: drawnSteps},
 	}
 	for step := 0; step <= last; step += 10 {
@@ -60,7 +61,8 @@ func (a DrawnArm) Run(seed uint64, left bool) *rundir.Run {
 	for step := 1; step <= last; step++ {
 		u := uint64(step) + salt
 		m := rundir.Metrics{
-			Step: step, Updates: step, AnswerReward: reward(step, 3, 0.06), Entropy: (0.06 + 0.3*math.Exp(-float64(step)/9)) * (1 + 0.15*noise(seed, u, 5)),
+			Step: step, Updates: step, AnswerReward: reward(step, 3, 0.06),
+			Entropy:  (0.06 + 0.3*math.Exp(-float64(step)/9)) * (1 + 0.15*noise(seed, u, 5)),
 			GradNorm: norm * (1 + 0.3*noise(seed, u, 4)), Length: length, LearningRate: 1e-3,
 			LengthRight: Ptr(length - 0.4 + 0.4*noise(seed, u, 6)), LengthWrong: Ptr(length + 1 + 2*noise(seed, u, 7)),
 		}
@@ -79,9 +81,7 @@ func (a DrawnArm) Run(seed uint64, left bool) *rundir.Run {
 		Status: rundir.StateDone, Name: "drawn", Seed: seed, LearningRate: 1e-3, Steps: drawnSteps, Updates: last,
 		Initial: r.Evals[0], Final: end, Best: end, BestStep: end.Step, WallS: 12,
 	}
-	if a.Diverged > 0 {
-		r.Result.Status, r.Result.DivergedAt, r.Result.DivergedReason = rundir.StateDiverged, Ptr(a.Diverged), "validation reward fell"
-	}
+	diverge(r.Result, a.Diverged)
 	return r
 }
 
@@ -99,7 +99,8 @@ func DrawnSweep(n int, axes []sweepdir.Axis, arms ...DrawnArm) *sweepdir.Sweep {
 	}
 	for k, seed := range m.Seeds {
 		for i, a := range arms {
-			e := sweepdir.Entry{Index: len(m.Runs), Arm: i, Seed: seed, Dir: fmt.Sprintf("runs/%s,seed=%d-0badcafe", a.Name, seed), Config: "seed: 1\n"}
+			e := sweepdir.Entry{Index: len(m.Runs), Arm: i, Seed: seed, Config: "seed: 1\n",
+				Dir: fmt.Sprintf("runs/%s,seed=%d-0badcafe", a.Name, seed)}
 			m.Runs = append(m.Runs, e)
 			s := sweepdir.RunState{Entry: e, State: sweepdir.Missing}
 			if k < n-a.Absent {
@@ -131,7 +132,8 @@ func RateArms() []DrawnArm {
 }
 
 func GridArms(rates, stds []string) (axes []sweepdir.Axis, arms []DrawnArm) {
-	axes = append(RatesAxis(rates...), sweepdir.Axis{Key: "algorithm.use_std_normalization", Label: "std", Short: "std", Values: stds})
+	axes = append(RatesAxis(rates...),
+		sweepdir.Axis{Key: "algorithm.use_std_normalization", Label: "std", Short: "std", Values: stds})
 	for i, rate := range rates {
 		for k, std := range stds {
 			arms = append(arms, DrawnArm{
@@ -146,7 +148,8 @@ func GridArms(rates, stds []string) (axes []sweepdir.Axis, arms []DrawnArm) {
 func ManyArms(n int) []DrawnArm {
 	var arms []DrawnArm
 	for i := range n {
-		arms = append(arms, DrawnArm{Name: fmt.Sprintf("arm%d", i), Label: fmt.Sprintf("arm number %d", i), Final: 0.4 + 0.04*float64(i)})
+		name, label := fmt.Sprintf("arm%d", i), fmt.Sprintf("arm number %d", i)
+		arms = append(arms, DrawnArm{Name: name, Label: label, Final: 0.4 + 0.04*float64(i)})
 	}
 	return arms
 }

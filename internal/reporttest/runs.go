@@ -179,7 +179,8 @@ func SynthFolder(t testing.TB, seed uint64, last int) string {
 	}
 	must(os.MkdirAll(dir, 0o755))
 	const steps = 200
-	config := fmt.Sprintf("name: default\nseed: %d\nrollout:\n  rollout_batch_size: 256\n  group_size: 8\n  sampling_temperature: 1\n"+
+	config := fmt.Sprintf("name: default\nseed: %d\n"+
+		"rollout:\n  rollout_batch_size: 256\n  group_size: 8\n  sampling_temperature: 1\n"+
 		"algorithm:\n  loss_type: reinforce_with_baseline\ntrain:\n  n_grpo_steps: %d\n  learning_rate: 0.001\n", seed, steps)
 	must(rundir.WriteFileAtomic(filepath.Join(dir, rundir.ConfigFile), []byte(config)))
 	must(rundir.WriteJSON(filepath.Join(dir, rundir.MetaFile), rundir.Meta{Version: "test"}))

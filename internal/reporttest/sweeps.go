@@ -80,7 +80,8 @@ func (f FakeRun) Run(seed uint64) *rundir.Run {
 		}
 	}
 	for step := 1; step <= cmp.Or(f.Metrics, last); step++ {
-		m := rundir.Metrics{Step: step, Updates: step * f.Updates, Entropy: f.Entropy, GradNorm: f.GradNorm, LearningRate: f.Rate, AnswerReward: f.Final}
+		m := rundir.Metrics{Step: step, Updates: step * f.Updates, AnswerReward: f.Final,
+			Entropy: f.Entropy, GradNorm: f.GradNorm, LearningRate: f.Rate}
 		m.Reward.Mean = max(f.Final, f.paid)
 		if f.Clip > 0 {
 			m.ClipFraction = Ptr(f.Clip)
@@ -100,14 +101,20 @@ func (f FakeRun) Run(seed uint64) *rundir.Run {
 	test := eval(fakeSteps, f.Final-0.006, f.Format, f.Length)
 	test.Split = rundir.SplitTest
 	r.Result = &rundir.Result{
-		Status: rundir.StateDone, Name: "fake", Seed: seed, LearningRate: f.Rate, Steps: fakeSteps, Updates: fakeSteps * f.Updates,
+		Status: rundir.StateDone, Name: "fake", Seed: seed, LearningRate: f.Rate,
+		Steps: fakeSteps, Updates: fakeSteps * f.Updates,
 		Initial: r.Evals[0], Final: end, Best: top, BestStep: top.Step, Test: &test, WallS: f.Wall,
 	}
 	r.Status.State = rundir.StateDone
-	if f.Diverged > 0 {
-		r.Result.Status, r.Result.DivergedAt, r.Result.DivergedReason = rundir.StateDiverged, &f.Diverged, "validation reward fell"
-	}
+	diverge(r.Result, f.Diverged)
 	return r
+}
+
+// diverge marks a result as diverged at a step; 0 = never.
+func diverge(r *rundir.Result, step int) {
+	if step > 0 {
+		r.Status, r.DivergedAt, r.DivergedReason = rundir.StateDiverged, &step, "validation reward fell"
+	}
 }
 
 // FakeArm is an arm of a sweep in memory.
@@ -135,7 +142,8 @@ func FakeSweep(n int, arms ...FakeArm) *sweepdir.Sweep {
 	for _, seed := range m.Seeds {
 		for i, a := range arms {
 			f := a.Run(seed)
-			e := sweepdir.Entry{Index: len(m.Runs), Arm: i, Seed: seed, Dir: fmt.Sprintf("runs/%s,seed=%d", a.Name, seed), Config: "seed: 1\n"}
+			e := sweepdir.Entry{Index: len(m.Runs), Arm: i, Seed: seed, Config: "seed: 1\n",
+				Dir: fmt.Sprintf("runs/%s,seed=%d", a.Name, seed)}
 			s := sweepdir.RunState{Entry: e, State: f.State, Error: f.Err}
 			if f.State != sweepdir.Missing && f.State != rundir.StateFailed {
 				s.Run = f.Run(seed)
@@ -183,7 +191,7 @@ func With(run func(uint64) FakeRun, change func(*FakeRun)) func(uint64) FakeRun 
 func Tune(sw *sweepdir.Sweep, rates ...string) {
 	m := &sw.Manifest
 	m.BestOver = "train.learning_rate"
-	m.Axes = []sweepdir.Axis{{Key: "train.learning_rate", Label: "learning rate", Short: "lr", Values: rates, Log: true}}
+	m.Axes = RatesAxis(rates...)
 	m.Varied = []string{"algorithm.loss_type", "train.learning_rate"}
 	for i := range m.Arms {
 		arm, rate := &m.Arms[i], rates[i%len(rates)]
@@ -208,7 +216,8 @@ func TunedSweep(n int) *sweepdir.Sweep {
 // RateSweep is a learning-rate sweep like the assignment's.
 func RateSweep(n int) *sweepdir.Sweep {
 	arm := func(value string, run func(uint64) FakeRun) FakeArm {
-		return FakeArm{Name: "lr=" + value, Set: []sweepdir.Override{{Key: "train.learning_rate", Value: value}}, Point: []string{value}, Run: run}
+		set := []sweepdir.Override{{Key: "train.learning_rate", Value: value}}
+		return FakeArm{Name: "lr=" + value, Set: set, Point: []string{value}, Run: run}
 	}
 	sw := FakeSweep(n,
 		arm("0.0001", With(Around(0.56, 0.012, 10), func(f *FakeRun) { f.Linear, f.Rate = true, 1e-4 })),
@@ -223,7 +232,7 @@ func RateSweep(n int) *sweepdir.Sweep {
 	)
 	m := &sw.Manifest
 	m.Command, m.Name, m.Title, m.Question = "sweep", "lr", "Learning rate", "Which learning rate?"
-	m.Axes = []sweepdir.Axis{{Key: "train.learning_rate", Label: "learning rate", Short: "lr", Values: []string{"0.0001", "0.0003", "0.001", "0.003", "0.01"}, Log: true}}
+	m.Axes = RatesAxis("0.0001", "0.0003", "0.001", "0.003", "0.01")
 	m.Varied = []string{"train.learning_rate"}
 	for i := range m.Arms {
 		m.Arms[i].Label = "learning rate " + m.Arms[i].Point[0]
@@ -248,19 +257,23 @@ func BaselineSweep(n int) *sweepdir.Sweep {
 
 // GridSweep is baseline x length normalization with the rewards measured for the base model.
 func GridSweep(n int) *sweepdir.Sweep {
-	set := func(loss, norm string) []sweepdir.Override {
-		return []sweepdir.Override{{Key: "algorithm.loss_type", Value: loss}, {Key: "algorithm.length_normalization", Value: norm}}
+	arm := func(baseline, loss, norm string, run func(uint64) FakeRun) FakeArm {
+		return FakeArm{Name: baseline + ", " + norm, Run: run, Set: []sweepdir.Override{
+			{Key: "algorithm.loss_type", Value: loss}, {Key: "algorithm.length_normalization", Value: norm},
+		}}
 	}
 	sw := FakeSweep(n,
-		FakeArm{Name: "no_baseline, masked_mean", Set: set("no_baseline", "masked_mean"), Run: shortRun(0.80, 10)},
-		FakeArm{Name: "with baseline, masked_mean", Set: set("reinforce_with_baseline", "masked_mean"), Run: Around(0.90, 0.012, 20)},
-		FakeArm{Name: "no_baseline, masked_normalize", Set: set("no_baseline", "masked_normalize"), Run: Around(0.94, 0.012, 30)},
-		FakeArm{Name: "with baseline, masked_normalize", Set: set("reinforce_with_baseline", "masked_normalize"), Run: Around(0.89, 0.012, 40)},
+		arm("no_baseline", "no_baseline", "masked_mean", shortRun(0.80, 10)),
+		arm("with baseline", "reinforce_with_baseline", "masked_mean", Around(0.90, 0.012, 20)),
+		arm("no_baseline", "no_baseline", "masked_normalize", Around(0.94, 0.012, 30)),
+		arm("with baseline", "reinforce_with_baseline", "masked_normalize", Around(0.89, 0.012, 40)),
 	)
 	m := &sw.Manifest
 	m.Varied = []string{"algorithm.length_normalization", "algorithm.loss_type"}
 	for i, e := range m.Runs {
-		m.Runs[i].Config = fmt.Sprintf("algorithm:\n  loss_type: %s\n  length_normalization: %s\n", m.Arms[e.Arm].Set[0].Value, m.Arms[e.Arm].Set[1].Value)
+		set := m.Arms[e.Arm].Set
+		m.Runs[i].Config = fmt.Sprintf("algorithm:\n  loss_type: %s\n  length_normalization: %s\n",
+			set[0].Value, set[1].Value)
 	}
 	return sw
 }
@@ -268,8 +281,12 @@ func GridSweep(n int) *sweepdir.Sweep {
 func ClipSweep(n int) *sweepdir.Sweep {
 	sw := FakeSweep(n,
 		FakeArm{Name: "on-policy", Run: Around(0.93, 0.012, 10)},
-		FakeArm{Name: "symmetric", Run: With(Around(0.64, 0.03, 20), func(f *FakeRun) { f.Updates, f.Clip, f.Length = 4, 0.12, 19.6 })},
-		FakeArm{Name: "free", Run: With(Around(0.12, 0.02, 30), func(f *FakeRun) { f.Updates, f.best, f.Diverged, f.Length = 4, 0.6, 70, 23.6 })})
+		FakeArm{Name: "symmetric", Run: With(Around(0.64, 0.03, 20), func(f *FakeRun) {
+			f.Updates, f.Clip, f.Length = 4, 0.12, 19.6
+		})},
+		FakeArm{Name: "free", Run: With(Around(0.12, 0.02, 30), func(f *FakeRun) {
+			f.Updates, f.best, f.Diverged, f.Length = 4, 0.6, 70, 23.6
+		})})
 	sw.Manifest.Reference = "on-policy"
 	return sw
 }
@@ -277,8 +294,12 @@ func ClipSweep(n int) *sweepdir.Sweep {
 func RewardSweep(n int) *sweepdir.Sweep {
 	sw := FakeSweep(n,
 		FakeArm{Name: "plain reward", Run: Around(0.93, 0.012, 10)},
-		FakeArm{Name: "style", Control: true, Run: With(Around(0.02, 0.003, 20), func(f *FakeRun) { f.Length, f.paid = 8+f.Entropy, 1 })},
-		FakeArm{Name: "coin", Control: true, Run: With(Around(0.002, 0.001, 30), func(f *FakeRun) { f.Length, f.Format, f.best, f.Diverged = 46, 0.05, 0.3, 20 })})
+		FakeArm{Name: "style", Control: true, Run: With(Around(0.02, 0.003, 20), func(f *FakeRun) {
+			f.Length, f.paid = 8+f.Entropy, 1
+		})},
+		FakeArm{Name: "coin", Control: true, Run: With(Around(0.002, 0.001, 30), func(f *FakeRun) {
+			f.Length, f.Format, f.best, f.Diverged = 46, 0.05, 0.3, 20
+		})})
 	sw.Manifest.Reference = "plain reward"
 	return sw
 }

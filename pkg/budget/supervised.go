@@ -50,7 +50,8 @@ func SFT(m *policy.Model, cfg config.SFT, t gsm8k.Template, train, val []gsm8k.P
 }
 
 // longestExample bounds the tokens of the examples of all stages that are drawn from problems.
-func longestExample(m *policy.Model, cfg config.SFT, t gsm8k.Template, problems []gsm8k.Problem) (prompt, completion int) {
+func longestExample(m *policy.Model, cfg config.SFT, t gsm8k.Template, problems []gsm8k.Problem) (
+	prompt, completion int) {
 	prompt = slices.Max(policy.PromptLengths(m.Tokenizer, t, problems))
 	completion = config.Default().Rollout.SamplingMaxTokens
 	if slices.ContainsFunc(cfg.Stages, func(c config.Stage) bool { return c.Corpus == "answers" }) {

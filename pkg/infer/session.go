@@ -133,8 +133,8 @@ func CheckContext(m *policy.Model, t gsm8k.Template, sets ...PromptSet) error {
 		if t.FewShot > 0 {
 			fix = ", use fewer worked examples (data.few_shot)"
 		}
-		return config.Invalid(fmt.Errorf("encode the prompts of the split %q: that of problem %q has %d tokens; with %s (%d) "+
-			"it exceeds the model's context of %d tokens (shorten or remove the problem%s, or lower %s)",
+		return config.Invalid(fmt.Errorf("encode the prompts of the split %q: that of problem %q has %d tokens; "+
+			"with %s (%d) it exceeds the model's context of %d tokens (shorten or remove the problem%s, or lower %s)",
 			s.Name, p.ID, longest, s.Key, s.MaxTokens, m.Context, fix, s.Key))
 	}
 	return nil

@@ -134,7 +134,8 @@ func (t *rewardTrainer) build() (err error) {
 		return err
 	}
 	t.rec.Init = policy.InitHash(t.Policy)
-	t.critic, err = policy.NewRewardModel(t.Policy, model.NewAdamWOptions(c.AdamBetas, c.AdamEps, c.WeightDecay), c.GradientCheckpointing)
+	coefficients := model.NewAdamWOptions(c.AdamBetas, c.AdamEps, c.WeightDecay)
+	t.critic, err = policy.NewRewardModel(t.Policy, coefficients, c.GradientCheckpointing)
 	return err
 }
 
@@ -237,7 +238,8 @@ func (t *rewardTrainer) accumulate(pairs []policy.Pair) (RewardMetrics, error) {
 				return 0, err
 			}
 			for i := range part {
-				m.DValues[policy.LastValue(m, batch, 2*i)], m.DValues[policy.LastValue(m, batch, 2*i+1)] = out.GradChosen[i], out.GradRejected[i]
+				m.DValues[policy.LastValue(m, batch, 2*i)] = out.GradChosen[i]
+				m.DValues[policy.LastValue(m, batch, 2*i+1)] = out.GradRejected[i]
 			}
 			chosen, rejected = append(chosen, b.Chosen...), append(rejected, b.Rejected...)
 			return out.Loss, nil

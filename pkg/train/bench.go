@@ -96,16 +96,19 @@ func (o BenchOptions) isDPO() bool { return o.Algorithm == "dpo" }
 func (o BenchOptions) check() error {
 	switch {
 	case !slices.Contains([]string{"", "grpo", "dpo"}, o.Algorithm):
-		return fmt.Errorf("%w: measure a step: --algorithm %s must be grpo or dpo", config.ErrConfig, textutil.Show(o.Algorithm))
+		return fmt.Errorf("%w: measure a step: --algorithm %s must be grpo or dpo",
+			config.ErrConfig, textutil.Show(o.Algorithm))
 	case o.isDPO() && o.Group%2 != 0:
-		return fmt.Errorf("%w: measure a step: --group %d must be even: each two completions are a pair", config.ErrConfig, o.Group)
+		return fmt.Errorf("%w: measure a step: --group %d must be even: each two completions are a pair",
+			config.ErrConfig, o.Group)
 	}
 	for _, s := range []struct {
 		name     string
 		n, least int
 		tiny     bool // of TinyLM alone
 	}{
-		{"--prompts", o.Prompts, 1, false}, {"--group", o.Group, 1, false}, {"--prompt-len", o.PromptLen, 0, false}, {"--prompt-len", o.PromptLen, 3, true},
+		{"--prompts", o.Prompts, 1, false}, {"--group", o.Group, 1, false},
+		{"--prompt-len", o.PromptLen, 0, false}, {"--prompt-len", o.PromptLen, 3, true},
 		{"--response-len", o.ResponseLen, 0, false}, {"--response-len", o.ResponseLen, 1, true},
 		{"--hidden", o.Hidden, 1, true}, {"--layers", o.Layers, 1, true}, {"--steps", o.Steps, 1, false},
 	} {

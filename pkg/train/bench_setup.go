@@ -68,7 +68,8 @@ func benchConfig(o BenchOptions) (config.Config, error) {
 		if o.ResponseLen > 0 {
 			set = append(set, fmt.Sprint("sampling_max_tokens=", o.ResponseLen))
 		}
-		r, err := config.Load(config.LoadOptions{Path: "smollm2", Set: append(set, o.Set...), Checkpoint: policy.FindCheckpoint,
+		r, err := config.Load(config.LoadOptions{
+			Path: "smollm2", Set: append(set, o.Set...), Checkpoint: policy.FindCheckpoint,
 			Flags: []config.Flag{{Key: "model.init", Name: "--model", Value: o.Model}}})
 		if err != nil {
 			return cfg, err

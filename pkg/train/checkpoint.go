@@ -1,20 +1,14 @@
 package train
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
-	"grpo/internal/regular"
-	"grpo/internal/textutil"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
-	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -58,6 +52,62 @@ const (
 // of the state, random streams, the order of problems or the arithmetic change. Files before 2 have
 // no number.
 const checkpointFormat = "2"
+
+// state is the part of a checkpoint that is neither weights nor moments.
+type state struct {
+	Step    int `json:"step"` // steps made
+	Updates int `json:"updates"`
+	// Checkpoints are written between steps, so these two are 0; other values are another format.
+	Epoch      int `json:"epoch"`
+	MicroBatch int `json:"micro_batch"`
+	// Seed keys every random stream, together with purpose, step, prompt, sample
+	// and token. Drawn is the data cursor: the problems drawn so far.
+	Seed    uint64  `json:"seed"`
+	Drawn   int     `json:"drawn"`
+	Inputs  inputs  `json:"inputs"`
+	Elapsed float64 `json:"elapsed_s"` // of earlier processes
+
+	// The adaptive entropy coefficient, and its value for the next update.
+	EntropyCoef  float64 `json:"entropy_coef"`
+	EntropyApply float64 `json:"entropy_apply"`
+
+	Initial rundir.Eval  `json:"initial"`
+	Final   rundir.Eval  `json:"final"`
+	Best    rundir.Eval  `json:"best"`
+	Unseen  *rundir.Eval `json:"unseen"`
+	Test    *rundir.Eval `json:"test"`
+	// Sets are the evaluations on the sets of files, in the order of eval.sets.
+	Sets []rundir.SetResult `json:"sets,omitempty"`
+
+	Signal      int `json:"signal"` // number of informative groups
+	Groups      int `json:"groups"`
+	Right       int `json:"right"` // number of correct training completions
+	Completions int `json:"completions"`
+	// WithoutPairs counts the steps of dpo that made no update.
+	WithoutPairs int `json:"steps_without_pairs,omitempty"`
+	Checks       int `json:"checks"` // number of passed checks
+
+	DivergedAt     *int   `json:"diverged_at"`
+	DivergedReason string `json:"diverged_reason"`
+	Stopped        bool   `json:"stopped"` // numbers are no longer finite: no next step
+
+	Moves []string `json:"moves,omitempty"` // device changes
+	// Logs are the JSONL files, by name, as of this checkpoint: later lines are cut so that none is
+	// written twice, and earlier lines must be unchanged.
+	Logs map[string]rundir.Prefix `json:"logs"`
+}
+
+// count adds the outcomes of a rollout.
+func (s *state) count(r *rollout) {
+	s.Groups += r.groups()
+	s.Signal += r.groups() - r.zeroAdvantage
+	s.Completions += len(r.completions)
+	for _, v := range r.verdicts {
+		if v.Right {
+			s.Right++
+		}
+	}
+}
 
 func stepName(step int) string { return fmt.Sprintf("step-%06d.safetensors", step) }
 
@@ -236,73 +286,6 @@ func (t *trainer) dropOld(current int) error {
 		if err := os.Remove(t.path(rundir.CheckpointDir, name)); err != nil {
 			return fmt.Errorf("drop an old checkpoint: %w", err)
 		}
-	}
-	return nil
-}
-
-// keepBest removes the checkpoints of a finished run except the best weights, if output.keep is
-// "best". Without valid best weights it keeps the others.
-func (t *trainer) keepBest() error {
-	if t.cfg.Output.Keep != "best" || t.verifyBest() != nil {
-		return nil
-	}
-	names, err := t.checkpoints()
-	for _, name := range append(names, referenceFile) {
-		if err := os.Remove(t.path(rundir.CheckpointDir, name)); err != nil && (name != referenceFile || !errors.Is(err, fs.ErrNotExist)) {
-			return fmt.Errorf("keep the best weights only (output.keep): %w", err)
-		}
-	}
-	return err
-}
-
-// saveBest keeps the weights of the best evaluation so far.
-func (t *trainer) saveBest(step int) error {
-	t.opts.Progress.Do("writing the best weights")
-	if err := t.hold.Check(); err != nil {
-		return err
-	}
-	metadata := map[string]string{hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step)}
-	if t.folder == nil {
-		c := &model.Checkpoint{Params: t.Params, Metadata: metadata}
-		return rundir.WriteAtomic(t.path(rundir.CheckpointDir, rundir.BestFile), func(f *os.File) error {
-			return c.WriteChecksummed(f)
-		})
-	}
-	commit, err := rundir.PrepareFolder(t.path(rundir.CheckpointDir, rundir.BestFolder), func(dir string) error {
-		return t.folder.Write(dir, t.Params, metadata)
-	}, t.hold.Check)
-	if err != nil {
-		return err
-	}
-	return t.disk.do(commit)
-}
-
-// verifyBest compares the best weights with their checksums and with the run.
-func (t *trainer) verifyBest() error {
-	var metadata map[string]string
-	path := t.path(rundir.CheckpointDir, rundir.BestFile)
-	if t.folder != nil {
-		path = t.path(rundir.CheckpointDir, rundir.BestFolder)
-		if err := regular.Folder(path); err != nil {
-			return err
-		}
-		var err error
-		if metadata, err = policy.VerifyFolder(path); err != nil {
-			return err
-		}
-	} else {
-		c, err := policy.ReadOwn(path)
-		if err != nil {
-			return err
-		}
-		if !c.Checksummed {
-			return fmt.Errorf("%s: it has lost its checksum", path)
-		}
-		metadata = c.Metadata
-	}
-	if hash := config.Hash(t.cfg); metadata[hashKey] != hash {
-		return fmt.Errorf("%s: it is of another run: its configuration has the hash %s, this one %s",
-			path, textutil.Quote(metadata[hashKey]), hash)
 	}
 	return nil
 }

@@ -1,10 +1,19 @@
 package train
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
 
+	"grpo/internal/regular"
+	"grpo/internal/textutil"
+	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/infer"
+	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -88,4 +97,79 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 		}
 	}
 	return e, nil
+}
+
+// keepBest removes the checkpoints of a finished run except the best weights, if output.keep is
+// "best". Without valid best weights it keeps the others.
+func (t *trainer) keepBest() error {
+	if t.cfg.Output.Keep != "best" || t.verifyBest() != nil {
+		return nil
+	}
+	names, err := t.checkpoints()
+	for _, name := range append(names, referenceFile) {
+		err := os.Remove(t.path(rundir.CheckpointDir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may show the run too
+			return fmt.Errorf("keep the best weights only (output.keep): %w", err)
+		}
+	}
+	return err
+}
+
+// saveBest keeps the weights of the best evaluation so far.
+func (t *trainer) saveBest(step int) error {
+	t.opts.Progress.Do("writing the best weights")
+	if err := t.hold.Check(); err != nil {
+		return err
+	}
+	metadata := map[string]string{hashKey: config.Hash(t.cfg), stepKey: strconv.Itoa(step)}
+	if t.folder == nil {
+		c := &model.Checkpoint{Params: t.Params, Metadata: metadata}
+		return rundir.WriteAtomic(t.path(rundir.CheckpointDir, rundir.BestFile), func(f *os.File) error {
+			return c.WriteChecksummed(f)
+		})
+	}
+	commit, err := rundir.PrepareFolder(t.path(rundir.CheckpointDir, rundir.BestFolder), func(dir string) error {
+		return t.folder.Write(dir, t.Params, metadata)
+	}, t.hold.Check)
+	if err != nil {
+		return err
+	}
+	return t.disk.do(commit)
+}
+
+// verifyBest compares the best weights with their checksums and with the run.
+func (t *trainer) verifyBest() error {
+	var metadata map[string]string
+	path := t.path(rundir.CheckpointDir, rundir.BestFolder)
+	if t.folder != nil {
+		if err := regular.Folder(path); err != nil {
+			return err
+		}
+		var err error
+		if metadata, err = policy.VerifyFolder(path); err != nil {
+			return err
+		}
+	} else {
+		path = t.path(rundir.CheckpointDir, rundir.BestFile)
+		c, err := policy.ReadOwn(path)
+		if err != nil {
+			return err
+		}
+		if !c.Checksummed {
+			return fmt.Errorf("%s: it has lost its checksum", path)
+		}
+		metadata = c.Metadata
+	}
+	if hash := config.Hash(t.cfg); metadata[hashKey] != hash {
+		return fmt.Errorf("%s: it is of another run: its configuration has the hash %s, this one %s",
+			path, textutil.Quote(metadata[hashKey]), hash)
+	}
+	return nil
+}
+
+// checkBest notes damage to the best weights: the continued run may never write them again.
+func (t *trainer) checkBest() {
+	if err := t.verifyBest(); err != nil {
+		t.later("damage: %v: the weights of the best step so far are lost; the run itself does not need them", err)
+	}
 }

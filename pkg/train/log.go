@@ -52,7 +52,8 @@ func (l *teeLog) Step(m rundir.Metrics) {
 		what = "no completion has a reward"
 	}
 	if p := m.Preference; p != nil {
-		what = fmt.Sprintf("%g pairs, %.3f of them ranked right, margin %.4g", p["pairs"], p["rewards/accuracies"], p["rewards/margins"])
+		what = fmt.Sprintf("%g pairs, %.3f of them ranked right, margin %.4g",
+			p["pairs"], p["rewards/accuracies"], p["rewards/margins"])
 	}
 	entropy := fmt.Sprintf("%.4g", m.Entropy)
 	if math.IsNaN(m.Entropy) {
@@ -160,7 +161,8 @@ func (t *trainer) derived() error {
 	if err := t.hold.Check(); err != nil {
 		return err
 	}
-	return rundir.WriteFileAtomic(t.path(rundir.TableFile), run.CSV(sweepdir.Arms{}.Of(t.opts.Dir), fmt.Sprint(t.cfg.Seed)))
+	table := run.CSV(sweepdir.Arms{}.Of(t.opts.Dir), fmt.Sprint(t.cfg.Seed))
+	return rundir.WriteFileAtomic(t.path(rundir.TableFile), table)
 }
 
 // add appends the event of a line of metrics or of an evaluation.

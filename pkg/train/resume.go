@@ -221,13 +221,6 @@ func (t *trainer) adopt(c *model.Checkpoint, s *state) error {
 	return nil
 }
 
-// checkBest notes damage to the best weights: the continued run may never write them again.
-func (t *trainer) checkBest() {
-	if err := t.verifyBest(); err != nil {
-		t.later("damage: %v: the weights of the best step so far are lost; the run itself does not need them", err)
-	}
-}
-
 // onDeviceOf returns a with the device of b, and its precision unless both are the CPU: a run may
 // move between devices. Under LoRA it stays in bf16 or out of it: the hash of the frozen weights,
 // which in bf16 are rounded, must stay the same.

@@ -202,13 +202,7 @@ func (t *trainer) prepare() error {
 		return err
 	}
 	t.opts.Progress.Do("computing the checksum of the weights")
-	t.inputs.Problems = hashProblems(t.data.problems, t.data.template)
-	t.inputs.Init, t.inputs.Network = policy.InitHash(t.Policy), policy.NetworkHash(t.Policy)
-	if len(t.cfg.Reward.Custom) > 0 {
-		t.inputs.Fields = hashFields(t.data.problems.Train)
-	}
-	t.inputs.Pairs = t.data.hashPairs()
-	if t.inputs.Rewards, err = rewardFiles(t.cfg.Reward); err != nil {
+	if err := t.inputs.hash(t.cfg, &t.data, t.Policy); err != nil {
 		return err
 	}
 	if t.files, err = (inputfiles.Hashes{}).Sums(pathsOf(t.cfg)); err != nil {

@@ -142,7 +142,8 @@ func (t *trainer) warnings(weights string) []string {
 			"%d of %d training completions were right", s.Groups, s.Right, s.Completions)
 	}
 	if s.WithoutPairs > 0 {
-		warn("%d of %d steps had no pair (algorithm.dpo.pairs %s) and made no update", s.WithoutPairs, s.Step, t.cfg.Algorithm.DPO.Pairs)
+		warn("%d of %d steps had no pair (algorithm.dpo.pairs %s) and made no update",
+			s.WithoutPairs, s.Step, t.cfg.Algorithm.DPO.Pairs)
 	}
 	if t.opt.T > 0 && strings.HasSuffix(t.inputs.Init, weights) {
 		warn("the weights did not move in %d updates (learning rate %s)", t.opt.T,
