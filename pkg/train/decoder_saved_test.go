@@ -73,6 +73,9 @@ func TestDecoderBestIsAFolder(t *testing.T) {
 			t.Errorf("%s: other weights, %v", name, err)
 		}
 	}
+	// As if the process had been killed before it removed the others: showing the result does.
+	put(t, filepath.Join(run.Dir, rundir.CheckpointDir, rundir.LastFile), []byte("left"))
+	mustRun(t, cfg, run.Dir, 1)
 	entries, _ := os.ReadDir(filepath.Join(run.Dir, rundir.CheckpointDir))
 	if len(entries) != 2 || entries[0].Name() != rundir.BestFolder { // and seal.json
 		t.Errorf("output.keep=best left %v", entries)

@@ -141,11 +141,11 @@ func (t *trainer) saveBest(step int) error {
 func (t *trainer) verifyBest() error {
 	var metadata map[string]string
 	path := t.path(rundir.CheckpointDir, rundir.BestFolder)
-	if t.folder != nil {
+	// A finished run is shown without its model, so t.folder is nil then.
+	if _, err := os.Lstat(path); t.folder != nil || err == nil {
 		if err := regular.Folder(path); err != nil {
 			return err
 		}
-		var err error
 		if metadata, err = policy.VerifyFolder(path); err != nil {
 			return err
 		}
