@@ -1,9 +1,16 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"runtime/trace"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +18,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/bench"
+	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -83,9 +91,6 @@ includes the forward pass of the reference model, as a step of TRL's DPOTrainer 
 					return err
 				}
 			}
-			if err := o.profile.check(cmd); err != nil {
-				return err
-			}
 			return run(cmd, s, o, runBenchStep)
 		},
 	}
@@ -94,7 +99,7 @@ includes the forward pass of the reference model, as a step of TRL's DPOTrainer 
 	c.Flags().StringVar(&o.Model, "model", "", "measure this Hugging Face folder or GGUF file at `path`")
 	c.Flags().StringArrayVar(&o.Set, "set", nil, "with --model, set a `key=value` of its configuration (repeatable)")
 	addJSON(c, &o.json)
-	o.profile.add(c.Flags(), "the working folder")
+	o.profile.add(c, "the working folder")
 	return c
 }
 
@@ -274,4 +279,58 @@ func runBenchScaling(ctx context.Context, s *State, o *benchScalingOptions) erro
 	}
 	_, err = s.Out.Write(table)
 	return err
+}
+
+// profileKinds are what --profile can record, with the file of each.
+var profileKinds = []struct {
+	kind, file, show string
+	start            func(io.Writer) error
+	stop             func(io.Writer) error
+}{
+	{"cpu", "cpu.pprof", "go tool pprof -top", pprof.StartCPUProfile,
+		func(io.Writer) error { pprof.StopCPUProfile(); return nil }},
+	{"heap", "heap.pprof", "go tool pprof -sample_index=alloc_space -top", func(io.Writer) error { return nil },
+		func(w io.Writer) error { runtime.GC(); return pprof.Lookup("allocs").WriteTo(w, 0) }},
+	{"trace", "trace.out", "go tool trace", trace.Start,
+		func(io.Writer) error { trace.Stop(); return nil }},
+}
+
+// profileFlag is --profile.
+type profileFlag struct{ kind string }
+
+func (p *profileFlag) add(c *cobra.Command, where string) {
+	var kinds []string
+	for _, k := range profileKinds {
+		kinds = append(kinds, k.kind)
+	}
+	choiceVar(c, &p.kind, "profile", "", "profile", kinds, "write a profile (`cpu|heap|trace`) to "+where)
+}
+
+// during records while f runs, writes the profile into dir, which f makes, and prints
+// how to read it. Without --profile it only runs f.
+func (p *profileFlag) during(s *State, dir string, f func() error) error {
+	for _, k := range profileKinds {
+		if k.kind != p.kind {
+			continue
+		}
+		var to bytes.Buffer
+		if err := k.start(&to); err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		failed := f()
+		if err := k.stop(&to); err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		// A folder that was refused is not the run's.
+		if _, err := os.Stat(dir); err != nil || errors.Is(failed, config.ErrConfig) {
+			return failed
+		}
+		path := filepath.Join(dir, k.file)
+		if err := rundir.WriteFileAtomic(path, to.Bytes()); err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		textutil.Fprintf(s.Err, "profile: %s (read it with \"%s %s\")\n", path, k.show, path)
+		return failed
+	}
+	return f()
 }

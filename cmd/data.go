@@ -148,7 +148,8 @@ func newDataStats(s *State) *cobra.Command {
 			o.read.Fields = gsm8k.Fields{Question: o.fields["question"], Answer: o.fields["answer"]}
 			for name := range o.fields {
 				if name != "question" && name != "answer" {
-					return usagef(cmd, "--fields: %s is not question or answer, as in --fields question=input,answer=target", textutil.Quote(name))
+					return usagef(cmd, "--fields: %s is not question or answer, as in --fields question=input,answer=target",
+						textutil.Quote(name))
 				}
 			}
 			return run(cmd, s, o, describeProblems)

@@ -8,14 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"grpo/internal/regular"
-	"grpo/internal/suggest"
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
@@ -29,13 +26,6 @@ import (
 
 var evalKeys = []keyFlag{{"seed", "seed", "uint", "seed of sampling"}, modelKey,
 	{"sets", "eval.sets", "list", "evaluate on validation, unseen, svamp and files"}, deviceKey, skipBad}
-
-var evalSplits = []string{"val", "test", "unseen", "train"}
-
-func unknownSplit(c *cobra.Command, name string) error {
-	return usagef(c, "--split %s: there is no such split%s (there are %s)",
-		textutil.Show(name), suggest.DidYouMean(name, evalSplits), strings.Join(evalSplits, ", "))
-}
 
 // evalOptions are the inputs of `grpo eval`.
 type evalOptions struct {
@@ -81,14 +71,10 @@ for a Llama or Qwen model (a quarter of a shorter context), and else that of rol
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.load = cf.options(cmd, s)
 			o.whichGiven = cmd.Flags().Changed("which")
-			switch {
-			case o.split != "" && !slices.Contains(evalSplits, o.split):
-				return unknownSplit(cmd, o.split)
-			case o.split != "" && cmd.Flags().Changed("sets"):
+			if o.split != "" && cmd.Flags().Changed("sets") {
 				return usagef(cmd, "--split and --sets exclude each other: --split evaluates one split only")
-			case o.which != "last" && o.which != "best":
-				return usagef(cmd, "--which %q is unknown (last or best)", o.which)
-			case len(args) == 1:
+			}
+			if len(args) == 1 {
 				o.checkpoint = args[0]
 			}
 			o.load.Only = cmp.Or(o.split, rundir.SplitVal)
@@ -97,16 +83,13 @@ for a Llama or Qwen model (a quarter of a shorter context), and else that of rol
 		Annotations: saves, // prints what it has when it is interrupted
 	}
 	cf.add(c, config.Names(), evalKeys)
-	c.Flags().StringVar(&o.split, "split", "", "only this split: `val|test|unseen|train`")
-	c.Flags().StringVar(&o.which, "which", "last",
-		"checkpoint of a run: `last|best`; best if the run kept no other")
+	addSplit(c, &o.split, "", "only this split")
+	addWhich(c, &o.which, "last", "; best if the run kept no other")
 	countVar(c.Flags(), &o.samples, "samples", 0, 0, maxCount,
 		"also print the first n completions of each set and decoding")
 	addThreads(c.Flags(), &o.threads, "")
 	addJSON(c, &o.json)
-	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not show notes and progress on standard error")
-	complete(c, "split", func() []string { return evalSplits }, cobra.ShellCompDirectiveNoFileComp)
-	complete(c, "which", func() []string { return []string{"last", "best"} }, cobra.ShellCompDirectiveNoFileComp)
+	addQuiet(c.Flags(), &o.quiet)
 	return c
 }
 
@@ -237,7 +220,8 @@ func showEval(s *State, o *evalOptions, cfg config.Config, out *infer.Evaluated)
 	}
 	for _, x := range out.Samples {
 		textutil.Fprintf(s.Out, "\n%s (%s, %s, gold %s): %s\n  question: %s\n  completion: %s\n",
-			x.Problem, x.Split, x.Decoding, x.Gold, report.Outcomes[x.Why()], textutil.Lines(x.Question), textutil.Lines(x.Completion))
+			x.Problem, x.Split, x.Decoding, x.Gold, report.Outcomes[x.Why()],
+			textutil.Lines(x.Question), textutil.Lines(x.Completion))
 	}
 	return nil
 }

@@ -1,24 +1,26 @@
 package cmd
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"grpo/internal/suggest"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/policy"
+	"grpo/pkg/report"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweep/launch"
 )
 
 // takes is the rule for a command's arguments: least to most of what; most < 0 is
@@ -80,10 +82,14 @@ type countFlag struct {
 	least, most int
 }
 
-// countVar adds a flag for an integer of least to most.
+// countVar adds a flag for an integer of least to most; a name of one letter is -n too.
 func countVar(fs *pflag.FlagSet, to *int, name string, value, least, most int, usage string) {
 	*to = value
-	fs.Var(&countFlag{to, least, most}, name, usage)
+	short := ""
+	if len(name) == 1 {
+		short = name
+	}
+	fs.VarP(&countFlag{to, least, most}, name, short, usage)
 }
 
 func (f *countFlag) String() string {
@@ -101,6 +107,39 @@ func (f *countFlag) Set(text string) error {
 		return fmt.Errorf("want a whole number of %d to %d", f.least, f.most)
 	}
 	*f.to = n
+	return nil
+}
+
+// choiceFlag is one of several names of what.
+type choiceFlag struct {
+	to    *string
+	what  string
+	names []string
+}
+
+// choiceVar adds a flag for one of several names, which the shell completes.
+func choiceVar(c *cobra.Command, to *string, name, value, what string, names []string, usage string) {
+	*to = value
+	c.Flags().Var(&choiceFlag{to, what, names}, name, usage)
+	complete(c, name, func() []string { return names }, cobra.ShellCompDirectiveNoFileComp)
+}
+
+func (f *choiceFlag) String() string {
+	if f.to == nil {
+		return ""
+	}
+	return *f.to
+}
+
+func (f *choiceFlag) Type() string { return "string" }
+
+// Set takes the default too, which may be empty.
+func (f *choiceFlag) Set(text string) error {
+	if text != *f.to && !slices.Contains(f.names, text) {
+		return fmt.Errorf("there is no such %s%s (there are %s)",
+			f.what, suggest.DidYouMean(text, f.names), strings.Join(f.names, ", "))
+	}
+	*f.to = text
 	return nil
 }
 
@@ -145,6 +184,22 @@ func (f *configFlags) add(c *cobra.Command, names []string, keys []keyFlag) {
 // addJSON adds --json to a command whose whole output becomes JSON.
 func addJSON(c *cobra.Command, to *bool) { c.Flags().BoolVar(to, "json", false, "print as JSON") }
 
+func addQuiet(fs *pflag.FlagSet, to *bool) {
+	fs.BoolVarP(to, "quiet", "q", false, "do not show progress on standard error")
+}
+
+// addSplit adds --split, the problems that a command uses.
+func addSplit(c *cobra.Command, to *string, value, usage string) {
+	choiceVar(c, to, "split", value, "split", evalSplits, usage+": `val|test|unseen|train`")
+}
+
+var evalSplits = []string{"val", "test", "unseen", "train"}
+
+// addWhich adds --which, a checkpoint of a run.
+func addWhich(c *cobra.Command, to *string, value, more string) {
+	choiceVar(c, to, "which", value, "checkpoint", []string{"last", "best"}, "checkpoint of a run: `last|best`"+more)
+}
+
 // keyFlag is a flag for a key that is set often. Help shows its kind or values; the
 // flag of a "bool" needs no value.
 type keyFlag struct{ flag, key, kind, usage string }
@@ -170,6 +225,17 @@ func (f *configFlags) options(c *cobra.Command, s *State) config.LoadOptions {
 	out := config.LoadOptions{Env: s.Env, Set: f.set, Flags: givenKeys(c, f.keys), Checkpoint: policy.FindCheckpoint}
 	if len(f.files) > 0 {
 		out.Path, out.Over = f.files[0], append(out.Over, f.files[1:]...)
+	}
+	return out
+}
+
+// optionsOfRun are the options for a command with --model, which by default has the configuration of a run
+// that it names.
+func (f *configFlags) optionsOfRun(c *cobra.Command, s *State) config.LoadOptions {
+	out := f.options(c, s)
+	dir := c.Flags().Lookup(modelKey.flag).Value.String()
+	if kind, err := rundir.KindOf(dir); out.Path == "" && err == nil && kind == rundir.KindRun {
+		out.Path = filepath.Join(dir, rundir.ConfigFile)
 	}
 	return out
 }
@@ -206,7 +272,7 @@ func (f *outFlags) addFolder(fs *pflag.FlagSet, what, fresh string) {
 
 func (f *outFlags) addShow(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress on standard error")
+	addQuiet(fs, &f.quiet)
 }
 
 // resolve returns the folder of a run: --out, or the one named by the configuration's
@@ -231,64 +297,85 @@ func (f *outFlags) resolve(command, hash string) (string, error) {
 	}
 }
 
-// printJSON writes v indented; a number that is not finite becomes null.
-func printJSON(w io.Writer, v any) error {
-	data, err := rundir.Marshal(v)
-	if err != nil {
-		return err
-	}
-	printed(v, data)
-	return writeJSON(w, data)
+// gateFlags turn results into the exit code 1, for CI. They are checked after everything is written.
+type gateFlags struct {
+	report.Gate
+	baseline string // file
+	drop     bool   // --max-drop was given
 }
 
-// writeJSON writes a document indented.
-func writeJSON(w io.Writer, data []byte) error {
-	var b bytes.Buffer
-	if err := json.Indent(&b, data, "", "  "); err != nil {
-		return err
-	}
-	b.WriteByte('\n')
-	_, err := b.WriteTo(w)
-	return err
-}
-
-// table collects lines whose cells are separated by tabs. A line without a tab ends a table.
-type table struct {
-	bytes.Buffer
-	out io.Writer
-}
-
-func newTable(out io.Writer) *table { return &table{out: out} }
-
-// Flush writes the lines with aligned columns.
-func (t *table) Flush() error {
-	var b strings.Builder
-	var rows [][]string
-	for line := range strings.Lines(t.String()) {
-		row := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(row) > 1 {
-			rows = append(rows, row)
-			continue
+func (g *gateFlags) add(fs *pflag.FlagSet) {
+	const usage = "exit with 1 if the final validation reward (of an arm: the mean over its seeds) is below this " +
+		"`reward`, 0 to 1"
+	fs.Func("fail-below", usage, func(text string) error {
+		v, err := within(text, 1)
+		if err != nil {
+			return errors.New("want a reward of 0 to 1")
 		}
-		writeAligned(&b, rows)
-		b.WriteString(line)
-		rows = nil
+		g.Below = &v
+		return nil
+	})
+	fs.BoolVar(&g.Diverged, "fail-on-diverged", false, "exit with 1 if a run diverged")
+	fs.StringVar(&g.baseline, "baseline", "",
+		"exit with 1 if the final validation reward is below that in this `file`, an earlier result.json or results.json")
+	const drop = "the `points` of 0 to 100 by which it may be below the --baseline (default 0)"
+	fs.Func("max-drop", drop, func(text string) (err error) {
+		if g.MaxDrop, err = within(text, 100); err != nil {
+			return errors.New("want points of 0 to 100")
+		}
+		g.drop = true
+		return nil
+	})
+}
+
+var weightsHash = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
+
+// addWeights adds the flag for commands about one run.
+func (g *gateFlags) addWeights(fs *pflag.FlagSet) {
+	const usage = "exit with 1 if the SHA-256 of the final weights does not begin with this `hash`, 8 to 64 hex digits"
+	fs.Func("expect-weights", usage, func(text string) error {
+		if g.Weights = strings.ToLower(text); !weightsHash.MatchString(g.Weights) {
+			return errors.New("want 8 to 64 hex digits, as weights_sha256 in result.json")
+		}
+		return nil
+	})
+}
+
+// within reads a number of 0 to most.
+func within(text string, most float64) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v <= most) {
+		return 0, errors.New("out of range")
 	}
-	writeAligned(&b, rows)
-	t.Reset()
-	_, err := io.WriteString(t.out, b.String())
+	return v, nil
+}
+
+// load reads the baseline, before anything is trained.
+func (g *gateFlags) load(kind rundir.Kind) (err error) {
+	switch {
+	case g.baseline != "":
+		g.Baseline, err = report.ReadBaseline(g.baseline, kind)
+	case g.drop:
+		err = fmt.Errorf("%w: --max-drop compares with an earlier result: add --baseline FILE", config.ErrConfig)
+	}
 	return err
 }
 
-func writeAligned(b *strings.Builder, rows [][]string) {
-	for _, line := range textutil.Align("l", rows) {
-		b.WriteString(line + "\n")
+// checkGate loads the baseline, and refuses the flags for a command that ends before there are results.
+func (f *sweepFlags) checkGate(k launch.Kind, prepare bool, kind rundir.Kind) error {
+	how := ""
+	switch {
+	case f.gate.Below == nil && !f.gate.Diverged && f.gate.baseline == "":
+	case f.dryRun:
+		how = "leave out --dry-run"
+	case prepare, k.Stays == launch.Never:
+		how = "give them to grpo report"
+	case k.Stays == launch.WithWait && !f.launcher.wait:
+		how = "add --wait, or give them to grpo report"
 	}
-}
-
-// wrote names the files written.
-func wrote(s *State, paths ...string) {
-	for _, p := range paths {
-		textutil.Fprintf(s.Err, "wrote %s\n", filepath.ToSlash(p))
+	if how == "" {
+		return f.gate.load(kind)
 	}
+	return fmt.Errorf("%w: --fail-below, --fail-on-diverged and --baseline check results, which this command ends "+
+		"without: %s", config.ErrConfig, how)
 }

@@ -248,7 +248,7 @@ func TestUsageErrors(t *testing.T) {
 		"train --fresh=perhaps":                           "want true or false",
 		"eval a b":                                        "one argument too many",
 		"eval --split valid":                              `did you mean "val"?`,
-		"eval r --which first":                            "last or best",
+		"eval r --which first":                            "there are last, best",
 		"eval --samples -1":                               "--samples -1: want",
 		"sft --threads 1.5":                               "--threads 1.5: want",
 		"sweep":                                           "name the key to sweep",

@@ -41,7 +41,7 @@ type pullFlags struct {
 func (f *pullFlags) add(c *cobra.Command, instead string) {
 	c.Flags().StringVar(&f.mirror, "mirror", "", "`URL` of a server with the same paths, instead of "+instead)
 	addJSON(c, &f.json)
-	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress on standard error")
+	addQuiet(c.Flags(), &f.quiet)
 }
 
 // getenv reads a variable of the command's environment, without space around it.
@@ -102,30 +102,28 @@ func (p *pullProgress) show(file string, done, size int64) {
 	}
 }
 
-// next prints the commands to type next.
-func next(s *State, commands [][]string) {
-	textutil.Fprintf(s.Out, "\nnext:\n")
-	for _, argv := range commands {
-		textutil.Fprintf(s.Out, "  %s\n", textutil.CommandLine(argv))
-	}
-}
-
-func lines(commands [][]string) (out []string) {
+// commandLines are commands to type, one a line.
+func commandLines(commands ...[]string) (out []string) {
 	for _, argv := range commands {
 		out = append(out, textutil.CommandLine(argv))
 	}
 	return out
 }
 
-// writeFiles prints the files as a table.
-func writeFiles(s *State, files []hub.File) error {
+// writePulled prints the files as a table between two texts, and the commands to type next.
+func writePulled(s *State, head string, files []hub.File, foot string, next []string) error {
 	w := newTable(s.Out)
+	textutil.Fprintf(w, "%s\n", head)
 	for _, f := range files {
 		state := "downloaded"
 		if f.Present {
 			state = "present"
 		}
 		textutil.Fprintf(w, "%s\t%s\t%s\t%s\n", filepath.ToSlash(f.Name), budget.Bytes(float64(f.Bytes)), f.Sum, state)
+	}
+	textutil.Fprintf(w, "%s\nnext:\n", textutil.Lines(foot))
+	for _, line := range next {
+		textutil.Fprintf(w, "  %s\n", line)
 	}
 	return w.Flush()
 }
@@ -194,22 +192,20 @@ func pullData(ctx context.Context, s *State, o *pullDataOptions) error {
 		return interrupted(ctx, err)
 	}
 	in := func(i int) string { return filepath.ToSlash(files[i].Name) }
-	commands := [][]string{{"grpo", "data", "stats", in(len(files) - 1)}}
+	next := commandLines([]string{"grpo", "data", "stats", in(len(files) - 1)})
 	if o.set.Name == "svamp" {
-		commands = append(commands, []string{"grpo", "train", "--set", "eval.sets=validation,svamp", "--set", "eval.svamp_file=" + in(0)})
+		next = append(next, commandLines([]string{"grpo", "train",
+			"--set", "eval.sets=validation,svamp", "--set", "eval.svamp_file=" + in(0)})...)
 	} else {
-		commands = append(commands, []string{"grpo", "eval", "--set", "data.source=gsm8k", "--set", "data.train_file=" + in(0), "--set", "data.val_file=" + in(1)},
-			[]string{"grpo", "train", "--set", "data.source=gsm8k", "--set", "data.train_file=" + in(0), "--set", "data.val_file=" + in(1)})
+		for _, command := range []string{"eval", "train"} {
+			next = append(next, commandLines([]string{"grpo", command, "--set", "data.source=gsm8k",
+				"--set", "data.train_file=" + in(0), "--set", "data.val_file=" + in(1)})...)
+		}
 	}
 	if o.flags.json {
-		return printJSON(s.Out, pulledData{o.set.Name, o.set.Page, files, lines(commands)})
+		return printJSON(s.Out, pulledData{o.set.Name, o.set.Page, files, next})
 	}
-	textutil.Fprintf(s.Out, "%s, from %s\n", o.set.About, o.set.Page)
-	if err := writeFiles(s, files); err != nil {
-		return err
-	}
-	next(s, commands)
-	return nil
+	return writePulled(s, fmt.Sprintf("%s, from %s", o.set.About, o.set.Page), files, "", next)
 }
 
 // pullModelOptions are the inputs of `grpo pull model`.
@@ -248,9 +244,11 @@ is sent to that address only.`,
 			again, valid := hubcache.Parse(n.String())
 			switch {
 			case !ok:
-				return usagef(cmd, "%s is not the name of a model: give OWNER/NAME, as in its address on the Hub", textutil.Quote(args[0]))
+				return usagef(cmd, "%s is not the name of a model: give OWNER/NAME, as in its address on the Hub",
+					textutil.Quote(args[0]))
 			case !valid || again != n:
-				return usagef(cmd, "--revision %s, --gguf %s: give a branch, a tag or a commit without slashes, and the name of a GGUF file of the model",
+				return usagef(cmd, "--revision %s, --gguf %s: give a branch, a tag or a commit without slashes, "+
+					"and the name of a GGUF file of the model",
 					textutil.Quote(o.revision), textutil.Quote(o.gguf))
 			case o.revision != "" && given.Revision != "" && o.revision != given.Revision:
 				return usagef(cmd, "%s and --revision %s differ", textutil.Quote(args[0]), textutil.Quote(o.revision))
@@ -261,11 +259,8 @@ is sent to that address only.`,
 			}
 			o.request = hub.ModelRequest{Name: n, Cache: cache,
 				Room: func(dir string, bytes int64) error { return s.checkDisk(dir, float64(bytes)) }}
-			from, address := "HF_ENDPOINT", s.getenv("HF_ENDPOINT")
-			if address == "" {
-				address = hub.Hub
-			}
-			if o.client, o.done, err = o.flags.client(cmd, s, from, address); err != nil {
+			address := cmp.Or(s.getenv("HF_ENDPOINT"), hub.Hub)
+			if o.client, o.done, err = o.flags.client(cmd, s, "HF_ENDPOINT", address); err != nil {
 				return err
 			}
 			o.client.Token = s.getenv("HF_TOKEN")
@@ -290,18 +285,11 @@ func pullModel(ctx context.Context, s *State, o *pullModelOptions) error {
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	commands := [][]string{
-		{"grpo", "generate", "--model", m.Name, "--prompt", "What is the capital of France?"},
-		{"grpo", "train", "-c", "smollm2", "--model", m.Name},
-	}
+	next := commandLines([]string{"grpo", "generate", "--model", m.Name, "--prompt", "What is the capital of France?"},
+		[]string{"grpo", "train", "-c", "smollm2", "--model", m.Name})
 	if o.flags.json {
-		return printJSON(s.Out, pulledModel{*m, lines(commands)})
+		return printJSON(s.Out, pulledModel{*m, next})
 	}
-	textutil.Fprintf(s.Out, "%s, commit %s\n", m.Name, m.Commit)
-	if err := writeFiles(s, m.Files); err != nil {
-		return err
-	}
-	textutil.Fprintf(s.Out, "in %s\n", m.Path)
-	next(s, commands)
-	return nil
+	return writePulled(s, fmt.Sprintf("%s, commit %s", m.Name, m.Commit), m.Files,
+		"in "+textutil.Printable(m.Path, 0)+"\n", next)
 }

@@ -98,7 +98,8 @@ what is missing. --out can't be the folder of another run, sweep or study.`,
 	c.Flags().BoolVar(&o.json, "json", false, "print the results as JSON (for a sweep or a study)")
 	c.Flags().StringSliceVar(&o.files.Formats, "format", nil,
 		"`formats` of the figures besides PNG, which is always written: svg, pdf")
-	c.Flags().BoolVar(&o.export.CSV, "csv", false, "also write metrics.csv of each run, a table of its steps and evaluations")
+	c.Flags().BoolVar(&o.export.CSV, "csv", false,
+		"also write metrics.csv of each run, a table of its steps and evaluations")
 	c.Flags().BoolVar(&o.export.TensorBoard, "tensorboard", false,
 		"also write event files for TensorBoard: the scalars of each run, and the figures")
 	c.Flags().BoolVar(&o.methods, "methods", false,
@@ -130,7 +131,9 @@ func runReport(_ context.Context, s *State, o *reportOptions) error {
 			files = append(files, paths...)
 		}
 		wrote(s, append(files, r.Files...)...)
-		return o.gate.showStudy(s, o.json, r, o.out)
+		results := r.Results
+		results.Checks = o.gate.Study(r)
+		return showStudy(s, o.json, r, results, o.out, results.Checks)
 	case rundir.KindSweep:
 		sw, err := sweepdir.Open(o.dirs[0])
 		if err != nil {
@@ -243,7 +246,7 @@ func reportSweep(s *State, o *reportOptions, sw *sweepdir.Sweep) error {
 	wrote(s, append(paths, exported...)...)
 	results := a.Results()
 	results.Checks = o.gate.Sweep("", a)
-	return errors.Join(showSweep(s, o.json, a, results, o.out), report.Failed(results.Checks))
+	return showSweep(s, o.json, a, results, o.out, results.Checks)
 }
 
 // runsOf are the runs of a sweep that have a readable folder.
@@ -257,25 +260,20 @@ func runsOf(sw *sweepdir.Sweep) []*rundir.Run {
 	return out
 }
 
-// showSweep prints the summary of a sweep whose report is in dir, or what as JSON.
-func showSweep(s *State, json bool, a *report.Report, what any, dir string) error {
+// showSweep prints the summary of a sweep whose report is in dir, or what as JSON, and returns failed checks.
+func showSweep(s *State, json bool, a *report.Report, what any, dir string, checks []report.Check) error {
+	show := func() error { return report.WriteSweepSummary(s.Out, a, dir) }
 	if json {
-		return printJSON(s.Out, what)
+		show = func() error { return printJSON(s.Out, what) }
 	}
-	return report.WriteSweepSummary(s.Out, a, dir)
+	return errors.Join(show(), report.Failed(checks))
 }
 
-// showStudy prints the summary of a study whose report is in dir, or what as JSON.
-func showStudy(s *State, json bool, r *report.StudyReport, what any, dir string) error {
+// showStudy is showSweep of a study.
+func showStudy(s *State, json bool, r *report.StudyReport, what any, dir string, checks []report.Check) error {
+	show := func() error { return report.WriteStudySummary(s.Out, r.Study, r.Parts, dir) }
 	if json {
-		return printJSON(s.Out, what)
+		show = func() error { return printJSON(s.Out, what) }
 	}
-	return report.WriteStudySummary(s.Out, r.Study, r.Parts, dir)
-}
-
-// showStudy is the summary of a study whose report was written again, with its checks.
-func (g *gateFlags) showStudy(s *State, json bool, r *report.StudyReport, dir string) error {
-	results := r.Results
-	results.Checks = g.Study(r)
-	return errors.Join(showStudy(s, json, r, results, dir), report.Failed(results.Checks))
+	return errors.Join(show(), report.Failed(checks))
 }

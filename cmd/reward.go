@@ -73,7 +73,7 @@ known, "gold" (the right answer), "prompt", "problem" (its ID), "step" and "ende
 	cf.add(c, config.Names(), keys)
 	c.Flags().StringVar(&o.samples, "samples", "", "completions: a JSONL `file`, such as the samples.jsonl of a run "+
 		"(\"-\" = standard input)")
-	c.Flags().VarP(&countFlag{&o.n, 0, maxCount}, "n", "n",
+	countVar(c.Flags(), &o.n, "n", 0, 0, maxCount,
 		"number of problems to make completions from, or of completions of the file (0 = 2 problems, all completions)")
 	addJSON(c, &o.json)
 	return c

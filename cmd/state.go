@@ -1,13 +1,16 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -211,5 +214,67 @@ func (s *State) checkDisk(dir string, bytes float64) error {
 func limitHeap(bytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(bytes)
+	}
+}
+
+// printJSON writes v indented; a number that is not finite becomes null.
+func printJSON(w io.Writer, v any) error {
+	data, err := rundir.Marshal(v)
+	if err != nil {
+		return err
+	}
+	printed(v, data)
+	return writeJSON(w, data)
+}
+
+// writeJSON writes a document indented.
+func writeJSON(w io.Writer, data []byte) error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, data, "", "  "); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := b.WriteTo(w)
+	return err
+}
+
+// table collects lines whose cells are separated by tabs. A line without a tab ends a table.
+type table struct {
+	bytes.Buffer
+	out io.Writer
+}
+
+func newTable(out io.Writer) *table { return &table{out: out} }
+
+// Flush writes the lines with aligned columns.
+func (t *table) Flush() error {
+	var b strings.Builder
+	var rows [][]string
+	for line := range strings.Lines(t.String()) {
+		row := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(row) > 1 {
+			rows = append(rows, row)
+			continue
+		}
+		writeAligned(&b, rows)
+		b.WriteString(line)
+		rows = nil
+	}
+	writeAligned(&b, rows)
+	t.Reset()
+	_, err := io.WriteString(t.out, b.String())
+	return err
+}
+
+func writeAligned(b *strings.Builder, rows [][]string) {
+	for _, line := range textutil.Align("l", rows) {
+		b.WriteString(line + "\n")
+	}
+}
+
+// wrote names the files written.
+func wrote(s *State, paths ...string) {
+	for _, p := range paths {
+		textutil.Fprintf(s.Err, "wrote %s\n", filepath.ToSlash(p))
 	}
 }

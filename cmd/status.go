@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/plots"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
@@ -97,57 +99,54 @@ func writeStatus(out io.Writer, st *sweep.Status) error {
 
 // statusTable has a row for each run.
 func statusTable(st *sweep.Status) report.Table {
-	t := report.Table{Label: "Runs"}
-	column := func(head string) { t.Columns = append(t.Columns, report.Column{Head: head, Text: true}) }
 	has := func(f func(sweep.RunStatus) bool) bool { return slices.ContainsFunc(st.Runs, f) }
 	isAway := func(r sweep.RunStatus) bool {
 		return r.State == rundir.StateRunning && (r.Elsewhere || r.Job != "")
 	}
-	left := !st.Submitted && has(func(r sweep.RunStatus) bool { return r.Left > 0 })
-	where := st.Submitted || has(isAway)
-	for _, c := range []struct {
+	hasLeft := has(func(r sweep.RunStatus) bool { return r.Left > 0 })
+	where := func(r sweep.RunStatus) string { return cmp.Or(jobText(r), runningOn(r)) }
+	textIf := func(ok bool, text string) string {
+		if ok {
+			return text
+		}
+		return ""
+	}
+	columns := []struct {
 		head string
 		show bool
+		text func(sweep.RunStatus) string
 	}{
-		{"part", st.Kind == "study"}, {"run", true}, {"state", true}, {"step", true}, {"time left", left},
-		{"validation", true}, {"last update", true}, {"attempts", true},
-		{"job in Slurm", st.Submitted}, {"running on", where && !st.Submitted},
-	} {
-		if c.show {
-			column(c.head)
-		}
-	}
-	for _, r := range st.Runs {
-		var row report.Row
-		add := func(show bool, text string, bad bool) {
-			if show {
-				row.Cells = append(row.Cells, report.Cell{Text: textutil.Printable(text, 0), Bad: bad})
+		{"part", st.Kind == "study", func(r sweep.RunStatus) string { return r.Part }},
+		{"run", true, statusName},
+		{"state", true, func(r sweep.RunStatus) string { return r.State }},
+		{"step", true, func(r sweep.RunStatus) string { return fmt.Sprintf("%d/%d", r.Step, r.Steps) }},
+		{"time left", !st.Submitted && hasLeft, func(r sweep.RunStatus) string {
+			return textIf(r.Left > 0, "about "+shortTime(r.Left))
+		}},
+		{"validation", true, func(r sweep.RunStatus) string {
+			if r.Reward == nil {
+				return ""
 			}
+			return fmt.Sprintf("%.3f", *r.Reward)
+		}},
+		{"last update", true, func(r sweep.RunStatus) string {
+			return cmp.Or(textIf(r.Age >= 0, shortTime(r.Age)+" ago"), "never")
+		}},
+		{"attempts", true, func(r sweep.RunStatus) string { return textIf(r.Attempts > 0, fmt.Sprint(r.Attempts)) }},
+		{"job in Slurm", st.Submitted, where},
+		{"running on", !st.Submitted && has(isAway), where},
+	}
+	t := report.Table{Label: "Runs", Rows: make([]report.Row, len(st.Runs))}
+	for _, c := range columns {
+		if !c.show {
+			continue
 		}
-		reward, age, tries, rest := "", "never", "", ""
-		if r.Reward != nil {
-			reward = fmt.Sprintf("%.3f", *r.Reward)
+		t.Columns = append(t.Columns, report.Column{Head: c.head, Text: true})
+		for i, r := range st.Runs {
+			bad := c.head == "state" &&
+				slices.Contains([]string{rundir.StateFailed, rundir.StateDiverged, sweepdir.Dead}, r.State)
+			t.Rows[i].Cells = append(t.Rows[i].Cells, report.Cell{Text: textutil.Printable(c.text(r), 0), Bad: bad})
 		}
-		if r.Age >= 0 {
-			age = shortTime(r.Age) + " ago"
-		}
-		if r.Attempts > 0 {
-			tries = fmt.Sprint(r.Attempts)
-		}
-		if r.Left > 0 {
-			rest = "about " + shortTime(r.Left)
-		}
-		bad := slices.Contains([]string{rundir.StateFailed, rundir.StateDiverged, sweepdir.Dead}, r.State)
-		add(st.Kind == "study", r.Part, false)
-		add(true, statusName(r), false)
-		add(true, r.State, bad)
-		add(true, fmt.Sprintf("%d/%d", r.Step, r.Steps), false)
-		add(left, rest, false)
-		add(true, reward, false)
-		add(true, age, false)
-		add(true, tries, false)
-		add(where, cmp.Or(jobText(r), runningOn(r)), false)
-		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -233,4 +232,136 @@ func statusSummary(st *sweep.Status) string {
 		text += "; parts not started: " + strings.Join(st.Absent, ", ")
 	}
 	return text
+}
+
+// followPage writes the page of a status, and writes it again until no run is in progress or ctx
+// ends. It returns the last status.
+func followPage(ctx context.Context, s *State, o *statusOptions, st *sweep.Status) (*sweep.Status, error) {
+	if err := report.CheckStatusFile(o.html); err != nil {
+		return nil, err
+	}
+	if st.InProgress() {
+		textutil.Fprintf(s.Err, "%s is written every %s until no run is in progress (Ctrl-C stops this, not the runs)\n",
+			filepath.ToSlash(o.html), shortTime(o.every.Seconds()))
+	}
+	tick := time.NewTicker(o.every)
+	defer tick.Stop()
+	var curves curvesSoFar
+	for {
+		page := statusPage(st, s.Now())
+		curves.add(&page, o.dir, s.Now, st.InProgress())
+		if st.InProgress() {
+			if page.Every = o.every; ctx.Err() != nil {
+				page.Every, page.Stopped = 0, true
+			}
+		}
+		if err := page.Write(o.html); err != nil {
+			return nil, err
+		}
+		if page.Every == 0 {
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			continue // the last page
+		}
+		var err error
+		if st, err = launch.ReadStatus(ctx, o.dir, s.Now()); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+	}
+	wrote(s, o.html)
+	if ctx.Err() != nil {
+		return nil, errStopped
+	}
+	return st, nil
+}
+
+// statusPage is the page of a status, without its figures.
+func statusPage(st *sweep.Status, now time.Time) report.StatusPage {
+	return report.StatusPage{
+		Title: statusTitle(st), Lead: statusSummary(st), Written: now,
+		Runs: statusTable(st), Notes: statusNotes(st),
+	}
+}
+
+// statusTitle names the folder too: two sweeps over a key have the same name.
+func statusTitle(st *sweep.Status) string {
+	dir := filepath.ToSlash(filepath.Clean(st.Dir))
+	if st.Name == "" || st.Name == filepath.Base(st.Dir) {
+		return "Status of " + dir
+	}
+	return fmt.Sprintf("Status of %s (%s)", st.Name, dir)
+}
+
+// curvesSoFar are the figures of the last page. Drawing reads all logs, which may take seconds, and
+// the runs need the processor.
+type curvesSoFar struct {
+	drawn []plots.Drawing
+	err   error
+	next  time.Time // when they are drawn again
+}
+
+// add puts the figures on a page. Of runs in progress they are drawn at most a twentieth of the time.
+func (c *curvesSoFar) add(p *report.StatusPage, dir string, now func() time.Time, inProgress bool) {
+	if start := now(); !inProgress || !start.Before(c.next) {
+		c.drawn, c.err = report.Curves(dir)
+		end := now()
+		c.next = end.Add(19 * end.Sub(start))
+	}
+	if p.Curves = c.drawn; c.err != nil {
+		p.Notes = append(p.Notes, fmt.Sprintf("no figure: %v", c.err))
+	}
+}
+
+// cancelOptions are the inputs of `grpo cancel`.
+type cancelOptions struct {
+	dir  string
+	json bool
+}
+
+func newCancel(s *State) *cobra.Command {
+	o := &cancelOptions{}
+	c := &cobra.Command{
+		Use:   "cancel DIR",
+		Short: "Cancel the jobs of a sweep or a study in Slurm",
+		Long: `Cancel cancels the jobs of a sweep or a study that are still in Slurm's queue,
+waiting or running, and the job that reports. Running runs save first, if Slurm
+gives them the time. Finished runs stay, and the sweep's own command submits the
+others again.`,
+		Example: `  grpo cancel results/sweep-1a2b3c4d`,
+		Args:    takes("the folder of a sweep or a study", 1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.dir = args[0]
+			return run(cmd, s, o, runCancel)
+		},
+	}
+	addJSON(c, &o.json)
+	return c
+}
+
+// cancelOutput is what --json prints.
+type cancelOutput struct {
+	Dir       string   `json:"dir"`
+	Cancelled []string `json:"cancelled"`
+}
+
+func runCancel(ctx context.Context, s *State, o *cancelOptions) error {
+	ids, submitted, err := launch.Cancel(ctx, o.dir)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(s.Out, cancelOutput{o.dir, append([]string{}, ids...)})
+	}
+	switch {
+	case submitted == 0:
+		_, err = textutil.Fprintf(s.Out, "no job was submitted for %s\n", o.dir)
+	case len(ids) == 0:
+		_, err = textutil.Fprintf(s.Out, "no job of %s is in the queue any more\n", o.dir)
+	default:
+		_, err = textutil.Fprintf(s.Out, "cancelled %s: %s\n", textutil.Count(len(ids), "job"), strings.Join(ids, ", "))
+	}
+	return err
 }

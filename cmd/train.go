@@ -32,7 +32,8 @@ var trainKeys = []keyFlag{
 
 // modelKey names the model that a run starts from.
 var modelKey = keyFlag{
-	"model", "model.init", "path", "start from this Hugging Face folder, GGUF file or checkpoint, or from OWNER/NAME of \"grpo pull model\"",
+	"model", "model.init", "path",
+	"start from this Hugging Face folder, GGUF file or checkpoint, or from OWNER/NAME of \"grpo pull model\"",
 }
 
 // deviceKey chooses between the CPU and a GPU.
@@ -96,9 +97,6 @@ func trains(c *cobra.Command, s *State, keys []keyFlag, change func(*config.Load
 	var cf configFlags
 	c.Annotations = saves
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := o.profile.check(cmd); err != nil {
-			return err
-		}
 		o.load = cf.options(cmd, s)
 		switch {
 		case cmd.Flags().Changed("resume"):
@@ -114,7 +112,7 @@ func trains(c *cobra.Command, s *State, keys []keyFlag, change func(*config.Load
 	}
 	cf.add(c, config.Names(), keys)
 	o.out.add(c.Flags())
-	o.profile.add(c.Flags(), "the run's folder")
+	o.profile.add(c, "the run's folder")
 	o.gate.add(c.Flags())
 	o.gate.addWeights(c.Flags())
 	c.Flags().StringVar(&o.resume, "resume", "", "continue the run in this `folder`, with its own configuration")

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,9 +12,11 @@ import (
 
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/infer"
 	"grpo/pkg/model"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -53,10 +56,7 @@ else; a terminal gets control characters escaped. --json has all else.`,
   cat letter.txt | grpo generate --model SmolLM2-135M-Instruct.Q4_1.gguf --prompt - --max-tokens 200`,
 		Args: takes("no argument (give prompts with --prompt)", 0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.load = cf.options(cmd, s)
-			if dir := cmd.Flags().Lookup("model").Value.String(); o.load.Path == "" && isRun(dir) {
-				o.load.Path = filepath.Join(dir, rundir.ConfigFile)
-			}
+			o.load = cf.optionsOfRun(cmd, s)
 			o.load.Only = config.NoSplit
 			o.Greedy = o.Temperature == 0
 			sampling := cmd.Flags().Changed("top-p") || cmd.Flags().Changed("top-k") || cmd.Flags().Changed("seed")
@@ -85,19 +85,12 @@ else; a terminal gets control characters escaped. --json has all else.`,
 	f.Float64Var(&o.TopP, "top-p", 1, "sample from the likeliest tokens whose probabilities add up to this")
 	countVar(f, &o.TopK, "top-k", 0, 0, maxCount, "sample from this many likeliest tokens (0 = all)")
 	countVar(f, &o.MaxTokens, "max-tokens", 64, 1, maxCount, "most tokens of a completion")
-	o.N = 1
-	f.VarP(&countFlag{&o.N, 1, maxCount}, "n", "n", "number of completions of each prompt")
+	countVar(f, &o.N, "n", 1, 1, maxCount, "number of completions of each prompt")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of sampling")
 	addThreads(f, &o.Threads, "")
 	addJSON(c, &o.json)
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress on standard error")
+	addQuiet(f, &o.quiet)
 	return c
-}
-
-// isRun reports whether dir is the folder of a run.
-func isRun(dir string) bool {
-	kind, err := rundir.KindOf(dir)
-	return err == nil && kind == rundir.KindRun
 }
 
 // maxPrompts bounds the prompts of a file or of standard input, in bytes.
@@ -191,4 +184,72 @@ func readPrompts(s *State, prompts []string, file string) ([]string, error) {
 		return nil, config.Invalid(fmt.Errorf("read prompts from %s: there are none", file))
 	}
 	return out, nil
+}
+
+// exportOptions are the inputs of `grpo export`.
+type exportOptions struct {
+	policy.ExportOptions
+	json bool
+}
+
+func newExport(s *State) *cobra.Command {
+	o := &exportOptions{}
+	c := &cobra.Command{
+		Use:   "export RUN|MODEL --out DIR",
+		Short: "Write a trained checkpoint as a Hugging Face or PEFT folder",
+		Long: `Export writes a folder that transformers, vLLM and llama.cpp's converter load:
+configuration, tokenizer, chat template, and the weights in model.safetensors. RUN
+is the folder of a run, of which it takes the best weights, or a checkpoint's file;
+MODEL is a Hugging Face or PEFT folder or a GGUF file, whose weights are
+dequantised. A folder's tokenizer files are copied; those of a GGUF file are made
+from its metadata.
+
+Of a run with LoRA, and of a PEFT folder, it writes the adapters as a PEFT folder,
+or with --merge the whole model, with the adapters added to its weights.
+
+The network must be a Llama or Qwen network. TinyLM's safetensors files can be read
+with PyTorch, but no other program knows the model.
+
+DIR must not exist or must be empty, and appears only when it is complete.`,
+		Example: `  grpo export results/train-1a2b3c4d --out my-model
+  grpo export results/train-1a2b3c4d --which last --dtype bf16 --out my-model
+  grpo export results/train-1a2b3c4d --merge --out my-model
+  grpo export SmolLM2-135M-Instruct.Q4_1.gguf --out smollm2`,
+		Args: takes("the folder of a run, a checkpoint, a Hugging Face or PEFT folder or a GGUF file", 1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Path = args[0]
+			if o.Out == "" {
+				return usagef(cmd, "export needs --out DIR")
+			}
+			return run(cmd, s, o, runExport)
+		},
+		Annotations: saves,
+	}
+	c.Flags().StringVar(&o.Out, "out", "", "write the new `folder` here")
+	choiceVar(c, &o.Dtype, "dtype", "f32", "type", []string{"f32", "bf16"}, "type of the weights: `f32|bf16`")
+	addWhich(c, &o.Which, "best", "")
+	c.Flags().BoolVar(&o.Merge, "merge", false, "add the adapters to the weights of their base model")
+	c.Flags().StringVar(&o.AdapterBase, "adapter-base", "", "base `model` of a PEFT folder, if not the one that it names")
+	addJSON(c, &o.json)
+	return c
+}
+
+func runExport(ctx context.Context, s *State, o *exportOptions) error {
+	o.Disk = s.checkDisk
+	p := newProgress(s, false)
+	p.Doing(model.Activity{What: "exporting " + filepath.Base(o.Path)})
+	out, err := policy.Export(ctx, o.ExportOptions)
+	p.done()
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("export %s: %w", o.Path, rundir.ErrNothingSaved)
+	}
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(s.Out, out)
+	}
+	textutil.Fprintf(s.Out, "wrote %s: the weights of %s as %s, %s\n", out.Dir, out.Source, out.Dtype,
+		budget.Bytes(float64(out.Bytes)))
+	return nil
 }
