@@ -75,7 +75,11 @@ func FuzzLastNumber(f *testing.F) {
 }
 
 func FuzzThinkFormat(f *testing.F) {
-	for _, s := range []string{"<think>a</think>b", "<think><think></think>", "</think>", "<think>", "<think></thin"} {
+	for _, s := range []string{
+		"<think>a</think>b", "<think>\na\n</think>\nb", "<think></think>", "<think>a</think>b</think>c", "<think>a", "a</think>b",
+		"<think>a</think><think>b</think>", "<think>a</think>b<think>", " <think>a</think>b", "</think><think>", "<THINK>a</THINK>b", "",
+		"<think><think></think>", "</think>", "<think>", "<think></thin",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

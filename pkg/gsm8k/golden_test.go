@@ -4,49 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"text/tabwriter"
 
 	"grpo/internal/golden"
 )
-
-// goldenRow is one line of the table that TestMain prints.
-type goldenRow struct {
-	file          string
-	cases, passed int
-}
-
-var goldenRows []*goldenRow
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if len(goldenRows) > 0 {
-		w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "file\tcases\tpassed")
-		for _, r := range goldenRows {
-			fmt.Fprintf(w, "%s\t%d\t%d\n", r.file, r.cases, r.passed)
-		}
-		w.Flush()
-	}
-	os.Exit(code)
-}
-
-func newGolden(file string) *goldenRow {
-	r := &goldenRow{file: file}
-	goldenRows = append(goldenRows, r)
-	return r
-}
-
-func (r *goldenRow) run(t *testing.T, name string, f func(t *testing.T)) {
-	t.Helper()
-	r.cases++
-	if t.Run(name, f) {
-		r.passed++
-	}
-}
 
 // sharedFile reads a file of the reference data next to the repository, or skips the
 // test.
@@ -70,13 +33,12 @@ func TestGoldenAssignmentGrader(t *testing.T) {
 	if len(data.Cases) == 0 {
 		t.Fatal("no cases")
 	}
-	row := newGolden(file)
 	graders := map[string]func(string, ...string) R1Verdict{
 		"r1_zero_reward_fn":       GradeR1Zero,
 		"question_only_reward_fn": GradeQuestionOnly,
 	}
 	for i, c := range data.Cases {
-		row.run(t, fmt.Sprintf("%s/%d", c.Fn, i), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s/%d", c.Fn, i), func(t *testing.T) {
 			golds, err := GoldAnswers(c.GroundTruth)
 			if err != nil {
 				t.Fatal(err)
@@ -137,24 +99,21 @@ func TestGoldenTRLRewards(t *testing.T) {
 			t.Errorf("%s of %+v with %+v = %v, want %v", name, in, p, got, want)
 		}
 	}
-	row := newGolden(file + ": soft_overlong")
 	for i, c := range data.SoftOverlong {
-		row.run(t, fmt.Sprintf("soft_overlong/%d", i), func(t *testing.T) {
+		t.Run(fmt.Sprintf("soft_overlong/%d", i), func(t *testing.T) {
 			p := RewardParams{OverlongCache: c.SoftPunishCache}
 			check(t, "soft_overlong", p, "", RewardInput{Tokens: c.Length, MaxTokens: c.MaxCompletionLen}, c.Reward)
 		})
 	}
-	row = newGolden(file + ": repetition")
 	for i, c := range data.Repetition {
-		row.run(t, fmt.Sprintf("repetition/%d", i), func(t *testing.T) {
+		t.Run(fmt.Sprintf("repetition/%d", i), func(t *testing.T) {
 			p := RewardParams{RepetitionNGrams: c.NGramSize, RepetitionMaxPenalty: c.MaxPenalty}
 			ids := append([]int{}, c.IDs...)
 			check(t, "repetition", p, "", RewardInput{TokenIDs: ids, Tokens: len(ids)}, c.Reward)
 		})
 	}
-	row = newGolden(file + ": think_format")
 	for i, c := range data.ThinkFormat {
-		row.run(t, fmt.Sprintf("think_format/%d", i), func(t *testing.T) {
+		t.Run(fmt.Sprintf("think_format/%d", i), func(t *testing.T) {
 			check(t, "think_format", RewardParams{}, "", RewardInput{Completion: c.Text}, c.Reward)
 			if rest, ok := strings.CutPrefix(c.Text, thinkOpen); ok { // the tag in the prompt instead
 				check(t, "think_format", RewardParams{}, thinkOpen, RewardInput{Completion: rest}, c.Reward)

@@ -29,9 +29,6 @@ func TestReadJSONL(t *testing.T) {
 		{"byte order mark", "\xef\xbb\xbf" + good, "How many?", "12", 1},
 		{"blank lines count as lines", "\n  \n" + good, "How many?", "12", 3},
 		{"raw U+2028 in a string", `{"question":"How` + "\u2028" + `many?","answer":"#### 12"}`, "How\u2028many?", "12", 1},
-		{"thousands", `{"question":"q","answer":"#### 1,234,567"}`, "q", "1234567", 1},
-		{"negative", `{"question":"q","answer":"#### -7"}`, "q", "-7", 1},
-		{"dollar and full stop", `{"question":"q","answer":"#### $7.50."}`, "q", "7.50", 1},
 		{"foreign keys", `{"id":5,"type":[1],"level":"x","question":"q","answer":"#### 1"}`, "q", "1", 1},
 		{"blank after the answer", `{"question":"q","answer":"#### 1 \n \n"}`, "q", "1", 1},
 		{"longer than a buffer", `{"question":"` + strings.Repeat("q", 1<<20) + `","answer":"#### 1"}`, strings.Repeat("q", 1<<20), "1", 1},
@@ -57,8 +54,6 @@ func TestReadJSONL(t *testing.T) {
 // badLines are shared by the strict and the skipping reader.
 var badLines = []struct{ name, line, reason string }{
 	{"broken JSON", `{"question": "q", "answer": "#### 1"`, "broken JSON: unexpected end"},
-	{"text after the object", `{"question": "q", "answer": "#### 1"} x`, "broken JSON"},
-	{"array", `[1]`, "an array, want an object"},
 	{"null", `null`, "null, want an object"},
 	{"no question", `{"answer": "#### 1"}`, `no "question"`},
 	{"wrong case", `{"Question": "q", "answer": "#### 1"}`, `no "question"`},
@@ -71,7 +66,6 @@ var badLines = []struct{ name, line, reason string }{
 	{"answer of another type", `{"question": "q", "answer": ["#### 1"]}`, `"answer" is an array, want a string`},
 	{"no marker", `{"question": "q", "answer": "12 pens"}`, `no "#### N" in "answer"`},
 	{"no number", `{"question": "q", "answer": "#### twelve"}`, `"twelve" after "####" in "answer" is not a number`},
-	{"two numbers", `{"question": "q", "answer": "#### 1 2"}`, `"1 2" after "####" in "answer" is not a number`},
 	{"text after", `{"question": "q", "answer": "#### 1\nbye"}`, `text after the line "#### N" in "answer"`},
 	{"not UTF-8", "{\"question\": \"\xff\", \"answer\": \"#### 1\"}", "not valid UTF-8"},
 	{"too long", strings.Repeat("x", jsonl.MaxLine+1), "longer than 16 MiB"},

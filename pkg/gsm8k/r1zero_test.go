@@ -13,11 +13,13 @@ var (
 	formattedRight = R1Verdict{FormatReward: 1, AnswerReward: 1, Reward: 1}
 )
 
+type verdictCase struct {
+	name, response string
+	want           R1Verdict
+}
+
 func TestGradeR1Zero(t *testing.T) {
-	for _, c := range []struct {
-		name, response string
-		want           R1Verdict
-	}{
+	checkVerdicts(t, GradeR1Zero, []verdictCase{
 		{"right", "12*6 </think> <answer> 72 </answer>", formattedRight},
 		{"wrong", "12*6 </think> <answer> 71 </answer>", formattedWrong},
 		{"the prompt's tag repeated", "<think> 12*6 </think> <answer> 72 </answer>", formattedRight},
@@ -37,20 +39,11 @@ func TestGradeR1Zero(t *testing.T) {
 		{"long reasoning", strings.Repeat("so ", 100000) + "</think> <answer>72</answer>", formattedRight},
 		{"GSM8K's form", "#### 72", unformatted},
 		{"empty", "", unformatted},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := GradeR1Zero(c.response, "72"); got != c.want {
-				t.Errorf("got %+v, want %+v", got, c.want)
-			}
-		})
-	}
+	})
 }
 
 func TestGradeQuestionOnly(t *testing.T) {
-	for _, c := range []struct {
-		name, response string
-		want           R1Verdict
-	}{
+	checkVerdicts(t, GradeQuestionOnly, []verdictCase{
 		{"right", `so \boxed{72}.`, formattedRight},
 		{"wrong", `so \boxed{71}.`, formattedWrong},
 		{"last of two", `\boxed{71} \boxed{72}`, formattedRight},
@@ -59,12 +52,15 @@ func TestGradeQuestionOnly(t *testing.T) {
 		{"not closed", `\boxed{72`, unformatted},
 		{"no box", "72", unformatted},
 		{"GSM8K's form", "#### 72", unformatted},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := GradeQuestionOnly(c.response, "72"); got != c.want {
-				t.Errorf("got %+v, want %+v", got, c.want)
-			}
-		})
+	})
+}
+
+// checkVerdicts grades responses with the gold answer 72.
+func checkVerdicts(t *testing.T, grade func(string, ...string) R1Verdict, cases []verdictCase) {
+	for _, c := range cases {
+		if got := grade(c.response, "72"); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		}
 	}
 }
 
@@ -105,15 +101,12 @@ func TestGoldAnswers(t *testing.T) {
 		err      string
 	}{
 		{"string", `"72"`, []string{"72"}, ""},
-		{"empty string", `""`, []string{""}, ""},
 		{"integer", `72`, []string{"72"}, ""},
 		{"decimal as written", `0.50`, []string{"0.50"}, ""},
 		{"list", `["71", 72]`, []string{"71", "72"}, ""},
 		{"empty list", `[]`, nil, "want a string, a number, or a list"},
 		{"list in a list", `[["72"]]`, nil, "want a string"},
 		{"null", `null`, nil, "want a string"},
-		{"truth", `true`, nil, "want a string"},
-		{"object", `{"a":1}`, nil, `read ground truth: "{\"a\":1}": want a string`},
 		{"two values", `1 2`, nil, "want a string"},
 		{"a bracket too many", `1]`, nil, "want a string"},
 		{"no JSON", `"72`, nil, "read ground truth"},
@@ -129,32 +122,6 @@ func TestGoldAnswers(t *testing.T) {
 			}
 			if err != nil || !slices.Equal(got, c.want) {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
-			}
-		})
-	}
-}
-
-func TestThinkFormat(t *testing.T) {
-	for _, c := range []struct {
-		name, in string
-		want     bool
-	}{
-		{"plain", "<think>a</think>b", true},
-		{"over lines", "<think>\na\n</think>\nb", true},
-		{"nothing inside or after", "<think></think>", true},
-		{"closed twice", "<think>a</think>b</think>c", true},
-		{"not closed", "<think>a", false},
-		{"not opened", "a</think>b", false},
-		{"opened twice", "<think>a</think><think>b</think>", false},
-		{"opened again unclosed", "<think>a</think>b<think>", false},
-		{"space before", " <think>a</think>b", false},
-		{"closed before it opens", "</think><think>", false},
-		{"upper case", "<THINK>a</THINK>b", false},
-		{"empty", "", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := ThinkFormat(c.in); got != c.want {
-				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package gsm8k
 
 import (
 	"math"
-	"strings"
 	"testing"
 )
 
@@ -27,11 +26,9 @@ func TestRewards(t *testing.T) {
 	}{
 		{"answer", "right", RewardInput{Completion: "#### 12", Ended: true, Problem: p}, 1},
 		{"answer", "wrong", RewardInput{Completion: "#### 13", Ended: true, Problem: p}, 0},
-		{"answer", "cut", RewardInput{Completion: "#### 12", Problem: p}, 0},
 		{"format", "right", RewardInput{Completion: "#### 12", Ended: true, Problem: p}, 1},
 		{"format", "wrong", RewardInput{Completion: "#### 13", Ended: true, Problem: p}, 1},
 		{"format", "no marker", RewardInput{Completion: "12", Ended: true, Problem: p}, 0},
-		{"format", "cut", RewardInput{Completion: "#### 12", Problem: p}, 0},
 		{"r1_zero", "right", RewardInput{Completion: "7+5 </think> <answer> 12 </answer>", Problem: p}, 1},
 		{"r1_zero", "wrong", RewardInput{Completion: "7+5 </think> <answer> 13 </answer>", Ended: true, Problem: p}, 0},
 		{"r1_zero", "no tags", RewardInput{Completion: "#### 12", Ended: true, Problem: p}, 0},
@@ -71,22 +68,6 @@ func TestRewards(t *testing.T) {
 		if !tested[name] {
 			t.Errorf("no case for the reward %s", name)
 		}
-	}
-}
-
-func TestLookupRewardUnknown(t *testing.T) {
-	for _, c := range []struct{ name, in, want string }{
-		{"near", "anser", `unknown name "anser" (did you mean "answer"? known: answer, format, random, r1_zero,`},
-		{"case", "Format", `did you mean "format"?`},
-		{"far", "zzz", `unknown name "zzz" (known: answer, format, random, r1_zero,`},
-		{"empty", "", `unknown name "" (known: `},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := lookupReward(c.in)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to contain %q", err, c.want)
-			}
-		})
 	}
 }
 

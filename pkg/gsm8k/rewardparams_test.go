@@ -12,6 +12,7 @@ func TestNewRewardErrors(t *testing.T) {
 		change       func(*RewardParams)
 		want         string
 	}{
+		{"unknown name", "anser", func(*RewardParams) {}, `did you mean "answer"?`},
 		{"negative cache", "soft_overlong", func(p *RewardParams) { p.OverlongCache = -1 }, "make reward function soft_overlong: the cache is -1"},
 		{"no n-gram", "repetition", func(p *RewardParams) { p.RepetitionNGrams = 0 }, "n-grams of 0 tokens"},
 		{"a penalty that rewards", "repetition", func(p *RewardParams) { p.RepetitionMaxPenalty = 0.5 }, "at most 0"},

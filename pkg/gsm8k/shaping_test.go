@@ -8,29 +8,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestSoftOverlong(t *testing.T) {
-	for _, c := range []struct {
-		name               string
-		length, max, cache int
-		want               float64
-	}{
-		{"short", 0, 100, 20, 0},
-		{"start of the ramp", 80, 100, 20, 0},
-		{"first token of the ramp", 81, 100, 20, -0.05},
-		{"limit", 100, 100, 20, -1},
-		{"beyond", 101, 100, 20, -1},
-		{"no cache, at the limit", 100, 100, 0, 0},
-		{"no cache, beyond", 101, 100, 0, -1},
-		{"cache as long as the limit", 5, 10, 10, -0.5},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := SoftOverlong(c.length, c.max, c.cache); math.Abs(got-c.want) > 1e-12 {
-				t.Errorf("got %v, want %v", got, c.want)
-			}
-		})
-	}
-}
-
 func TestSoftOverlongNeverRises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 500).Draw(t, "limit")
@@ -56,12 +33,10 @@ func TestCosineScaled(t *testing.T) {
 		{"right at a quarter", 16, true, 1 - quarter},
 		{"right half-way", 32, true, 0.75},
 		{"right at the limit", 64, true, 0.5},
-		{"right beyond", 128, true, 0.5},
 		{"wrong at 0", 0, false, -1},
 		{"wrong at a quarter", 16, false, -1 + quarter},
 		{"wrong half-way", 32, false, -0.75},
 		{"wrong at the limit", 64, false, -0.5},
-		{"wrong beyond", 128, false, -0.5},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			if got := CosineScaled(k.length, 64, k.correct, c); math.Abs(got-k.want) > 1e-12 {
@@ -100,10 +75,7 @@ func TestRepetitionPenalty(t *testing.T) {
 	}{
 		{"no token", nil, 1, -1, 0},
 		{"too few tokens", []int{1, 2}, 3, -1, 0},
-		{"one n-gram", []int{1, 2, 3}, 3, -1, 0},
-		{"all different", []int{1, 2, 3, 4}, 2, -1, 0},
 		{"all equal", []int{5, 5, 5, 5, 5}, 2, -1, -0.75},
-		{"penalty scales", []int{5, 5, 5, 5, 5}, 2, -2, -1.5},
 		{"no penalty", []int{5, 5, 5}, 1, 0, 0},
 		{"width five", []int{1, 2, 3, 4, 5, 1, 2, 3, 4, 5}, 5, -1, -1. / 6},
 		{"no width", []int{1}, 0, -1, math.NaN()},
