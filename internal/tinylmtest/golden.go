@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
@@ -48,17 +49,13 @@ func flatten(t *testing.T, raw json.RawMessage) []float64 {
 		return one
 	}
 	var two [][]float64
-	if err := json.Unmarshal(raw, &two); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(raw, &two))
 	return slices.Concat(two...)
 }
 
 func (c *TorchCase) params(t *testing.T) *tinylm.Weights {
 	p, err := tinylm.NewWeights(tinylm.Spec{Vocab: c.VocabSize, Hidden: c.HiddenSize, Layers: c.NumLayers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, w := range p.Tensors() {
 		for i, v := range flatten(t, c.Weights[w.Name]) {
 			w.Data[i] = float32(v)
@@ -136,9 +133,7 @@ func (c *TorchCase) Run(t *testing.T, on model.Device, shared bool, micro int, s
 	e, after := &reached{Tolerance: steps}, &reached{Tolerance: weights}
 	p := c.params(t)
 	l, err := tinylm.NewLearner(p, 1, on)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
 	o := c.Optimizer
 	opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps,
@@ -165,9 +160,7 @@ func (c *TorchCase) Run(t *testing.T, on model.Device, shared bool, micro int, s
 				got = m
 				return objective(m)
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			loss += part
 			for i, r := range rows {
 				for j := range r.Tokens {

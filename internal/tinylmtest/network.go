@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
@@ -153,13 +154,9 @@ func CheckLearner(t *testing.T, on model.Device, w *tinylm.Weights, b *model.Bat
 		return loss, nil
 	}
 	l, err := tinylm.NewLearner(w, temperature, on)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
-	if _, err := l.Accumulate(b, objective); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(l.Accumulate(b, objective)))
 	Pull(t, l.Grads())
 	got := Score(t, w, temperature, on, b)
 	want := newReference(w.Params).tokens(b, temperature, got)
@@ -167,9 +164,7 @@ func CheckLearner(t *testing.T, on model.Device, w *tinylm.Weights, b *model.Bat
 	closeTo(t, "entropy", got.Entropy, want.Entropy, got.Mask, want.Mask)
 	checkGradients(t, w.Params, l.Grads(), func() float64 {
 		loss, err := objective(newReference(w.Params).tokens(b, temperature, got))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return loss
 	})
 }
@@ -187,9 +182,7 @@ func CheckCritic(t *testing.T, on model.Device, policy *tinylm.Weights, b *model
 	Pull(t, c.Gradients)
 	checkGradients(t, weights, c.Gradients, func() float64 {
 		loss, err := objective(newReference(weights).values(b, got))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return loss
 	})
 }

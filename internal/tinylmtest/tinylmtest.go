@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
@@ -24,9 +25,7 @@ func Spec(hidden, layers int) tinylm.Spec {
 func Weights(t testing.TB, spec tinylm.Spec, seed uint64) *tinylm.Weights {
 	t.Helper()
 	w, err := tinylm.NewWeights(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	w.Init(seed)
 	// A fresh head is nearly uniform, and its completions almost never end.
 	for i := range w.Head {
@@ -69,9 +68,7 @@ func Sample(t testing.TB, w *tinylm.Weights, threads int, prompts [][]int, group
 	pool := kernel.NewPool(threads)
 	defer pool.Close()
 	out, err := tinylm.NewSampler(w, pool).Sample(prompts, group, opt, Draws(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return out
 }
 
@@ -115,18 +112,14 @@ func MeanLogProb(n int) model.Objective {
 func Gradients(t testing.TB, w *tinylm.Weights, on model.Device, batches ...*model.Batch) []float32 {
 	t.Helper()
 	l, err := tinylm.NewLearner(w, 1, on)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
 	n := 0
 	for _, b := range batches {
 		n += Tokens(b)
 	}
 	for _, b := range batches {
-		if _, err := l.Accumulate(b, MeanLogProb(n)); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(l.Accumulate(b, MeanLogProb(n))))
 	}
 	Pull(t, l.Grads())
 	return slices.Clone(l.Grads().Flat)
@@ -136,14 +129,10 @@ func Gradients(t testing.TB, w *tinylm.Weights, on model.Device, batches ...*mod
 func Score(t testing.TB, w *tinylm.Weights, temperature float64, on model.Device, b *model.Batch) *model.TokenMatrix {
 	t.Helper()
 	s, err := tinylm.NewScorer(w, temperature, on)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer s.Close()
 	m, err := s.Score(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return m
 }
 
@@ -154,9 +143,7 @@ var AdamW = model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}
 func Critic(t testing.TB, policy *tinylm.Weights, on model.Device) *tinylm.Critic {
 	t.Helper()
 	c, err := tinylm.NewCritic(policy, AdamW, on)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -171,9 +158,7 @@ func WithHead(t testing.TB, c *tinylm.Critic) *tinylm.Critic {
 		head[0].Data[i] = float32(math.Sin(float64(3 * i)))
 	}
 	head[1].Data[0] = 0.25
-	if err := p.Push(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.Push())
 	return c
 }
 
@@ -197,9 +182,7 @@ func Regression(n, firstRow int) model.ValueObjective {
 func Values(t testing.TB, c *tinylm.Critic, b *model.Batch) *model.ValueMatrix {
 	t.Helper()
 	m, err := c.Values(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return m
 }
 
@@ -207,18 +190,14 @@ func Values(t testing.TB, c *tinylm.Critic, b *model.Batch) *model.ValueMatrix {
 func Accumulate(t testing.TB, c *tinylm.Critic, b *model.Batch, objective model.ValueObjective) float64 {
 	t.Helper()
 	loss, err := c.Accumulate(b, objective)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return loss
 }
 
 // Pull is [model.Params.Pull].
 func Pull(t testing.TB, p *model.Params) {
 	t.Helper()
-	if err := p.Pull(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.Pull())
 }
 
 // Near reports whether got is within rtol·|want| + atol of want.

@@ -4,15 +4,15 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // The expected numbers are worked out from the definitions by hand: 16 rewards
 // with 7 ones have mean 7/16 and sample variance 16/15 * 7/16 * 9/16.
 func TestAdvantagesOfFourPrompts(t *testing.T) {
 	r, err := Advantages(DefaultAdvantages())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	mean, std := 7./16, math.Sqrt(16./15*7/16*9/16)
 	same(t, "batch mean and std", []float64{r.Mean, r.Std, r.FracRewardZeroStd}, []float64{mean, std, 0.5})
 	up, down := (1-mean)/(std+1e-6), -mean/(std+1e-6)
@@ -44,9 +44,7 @@ func TestAdvantagesOfFourPrompts(t *testing.T) {
 
 func TestNearlyEqualGroup(t *testing.T) {
 	r, err := Advantages(DefaultAdvantages())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if r.Odd != 3 || len(r.Nearly) != 3 {
 		t.Fatalf("odd %d, %d groups", r.Odd, len(r.Nearly))
 	}
@@ -84,9 +82,7 @@ func TestNearlyFindsTheOddOne(t *testing.T) {
 			o := DefaultAdvantages()
 			o.Nearly = tt.nearly
 			r, err := Advantages(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if r.Odd != tt.odd {
 				t.Errorf("odd %d, want %d", r.Odd, tt.odd)
 			}
@@ -94,9 +90,7 @@ func TestNearlyFindsTheOddOne(t *testing.T) {
 				t.Errorf("hybrid %v in a batch of groups of 4", r.Nearly[1].Hybrid)
 			}
 			f, err := r.Figure()
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if got := len(f.Panels[0].Points) > 0; got != tt.mark {
 				t.Errorf("marked: %v", got)
 			}
@@ -105,11 +99,7 @@ func TestNearlyFindsTheOddOne(t *testing.T) {
 }
 
 func TestAdvantagesRefuses(t *testing.T) {
-	tests := []struct {
-		name string
-		set  func(*AdvantageOptions)
-		want string
-	}{
+	refuses(t, "explain advantages: ", DefaultAdvantages, Advantages, []refusal[AdvantageOptions]{
 		{"no groups", func(o *AdvantageOptions) { o.Prompts = nil }, "no groups"},
 		{"different sizes", func(o *AdvantageOptions) { o.Prompts[1].Rewards = []float64{1} }, "group 1 has 1 rewards, group 0 has 4"},
 		{"groups of one", func(o *AdvantageOptions) { o.Prompts = []Prompt{{"a", []float64{1}}} }, "group of 1"},
@@ -118,14 +108,5 @@ func TestAdvantagesRefuses(t *testing.T) {
 		{"eps", func(o *AdvantageOptions) { o.Eps = -1 }, "eps"},
 		{"one nearly equal", func(o *AdvantageOptions) { o.Nearly = []float64{1} }, "nearly equal group of 1"},
 		{"infinite nearly equal", func(o *AdvantageOptions) { o.Nearly = []float64{1, math.Inf(1)} }, "finite"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			o := DefaultAdvantages()
-			tt.set(&o)
-			_, err := Advantages(o)
-			wantError(t, err, tt.want)
-			wantError(t, err, "explain advantages: ")
-		})
-	}
+	})
 }

@@ -6,14 +6,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rl"
 )
 
 func TestAggregationOfAShortAndALongResponse(t *testing.T) {
 	r, err := Aggregation(DefaultAggregation())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	half, byLength := []float64{0.5, 0.5}, []float64{1. / 11, 10. / 11}
 	tests := []struct {
 		form  rl.Aggregation
@@ -52,9 +51,7 @@ func TestSharesAddUpToOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lengths := rapid.SliceOfN(rapid.IntRange(1, 50), 1, 6).Draw(t, "lengths")
 		r, err := Aggregation(AggregationOptions{Lengths: lengths})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, f := range r.Forms {
 			sum := 0.0
 			for _, x := range f.Share {
@@ -64,9 +61,7 @@ func TestSharesAddUpToOne(t *testing.T) {
 				t.Fatalf("%s: shares add up to %v", f.Aggregation, sum)
 			}
 		}
-		if err := r.WriteText(&strings.Builder{}); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, r.WriteText(&strings.Builder{}))
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // equal compares the JSON of the command line with the reference, names and shapes included.
@@ -43,9 +45,7 @@ func equal(t *testing.T, where string, got, want any) {
 func decode(t *testing.T, data []byte) map[string]any {
 	t.Helper()
 	var v map[string]any
-	if err := json.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(data, &v))
 	return v
 }
 
@@ -57,9 +57,7 @@ func TestGoldenLosses(t *testing.T) {
 		data := reference(t, f.file)
 		want := decode(t, data)[f.list].([]any)
 		cases, err := losses(File{f.file, data})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if len(cases) != len(want) {
 			t.Fatalf("%s: %d results for %d cases", f.file, len(cases), len(want))
 		}
@@ -83,9 +81,7 @@ func TestGoldenAdvantages(t *testing.T) {
 	root := decode(t, data)
 	want := slices.Concat(root["grpo"].([]any), root["rloo"].([]any))
 	cases, err := groupedAdvantages(File{file, data}, TRLEps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if len(cases) != len(want) {
 		t.Fatalf("%d results for %d cases", len(cases), len(want))
 	}
@@ -104,9 +100,7 @@ func TestGoldenRewards(t *testing.T) {
 	data := shared(t, file)
 	want := decode(t, data)["cases"].([]any)
 	cases, err := rewards(File{file, data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if len(cases) != len(want) {
 		t.Fatalf("%d results for %d cases", len(cases), len(want))
 	}
@@ -125,9 +119,7 @@ func TestCasesKeepTheOrderOfTheFile(t *testing.T) {
 	cases, err := groupedAdvantages(File{"f", []byte(`{
 		"rloo": [{"rewards_per_func": [1, 0], "num_generations": 2}],
 		"grpo": [{"rewards_per_func": [1, 0], "num_generations": 2, "scale_rewards": "none"}]}`)}, TRLEps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	same(t, "rloo", cases[0].Advantages, []float64{1, -1})
 	same(t, "grpo", cases[1].Advantages, []float64{0.5, -0.5})
 }
@@ -140,9 +132,7 @@ func TestRLOOWithAPenalty(t *testing.T) {
 		"rloo_beta_inputs": {"mask": [[1, 1], [1, 0]],
 			"old_per_token_logps": [[-1, -2], [-1, null]], "ref_per_token_logps": [[-1.5, -2.5], [-0.8, null]]}}`
 	cases, err := groupedAdvantages(File{"f", []byte(file)}, TRLEps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	// KL sums 1 and -0.2: rewards 1 - 0.5 = 0.5 and 0 + 0.1 = 0.1.
 	same(t, "rewards", cases[0].Rewards, []float64{0.5, 0.1})
 	same(t, "advantages", cases[0].Advantages, []float64{0.4, -0.4})
@@ -153,9 +143,7 @@ func TestMaskedTokensOfAFileDoNotLeak(t *testing.T) {
 	const file = "trl_loss_cases.json"
 	data := reference(t, file)
 	want, err := losses(File{file, data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	root := decode(t, data)
 	in := root["inputs"].(map[string]any)
 	mask := in["mask"].([]any)
@@ -169,16 +157,12 @@ func TestMaskedTokensOfAFileDoNotLeak(t *testing.T) {
 		}
 	}
 	poisoned, err := json.Marshal(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if !strings.Contains(string(poisoned), "null,null") {
 		t.Fatal("no value was poisoned")
 	}
 	got, err := losses(File{file, poisoned})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i := range want {
 		same(t, want[i].Name, append(slices.Concat(got[i].Grad...), got[i].Loss),
 			append(slices.Concat(want[i].Grad...), want[i].Loss))
@@ -196,13 +180,9 @@ func TestCheckFindsWhatDiffers(t *testing.T) {
 	cases[2].(map[string]any)["metrics"] = map[string]any{"no_such_metric": 0.0}
 	root["cases"] = cases
 	data, err := json.Marshal(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	got, err := losses(File{"f", data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i, want := range []string{"differs: loss, gradient", "differs: entropy", "differs: no_such_metric"} {
 		if s := got[i].Check.String(); s != want {
 			t.Errorf("case %d: %q, want %q", i, s, want)
@@ -216,14 +196,10 @@ func TestCheckFindsWhatDiffers(t *testing.T) {
 		t.Errorf("the gradient: %+v", d[1])
 	}
 	b, err := Losses(File{"f", data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	textHas(t, textOf(t, b), "expected values for 3 cases, and 3 differ by more than", "case 0, loss: expected 1, got ",
 		"case 0, gradient[1][0]: expected 3, got ", "(2 of ", "case 1, entropy: expected 0, got ")
-	if err := b.Disagreement(); err == nil || !strings.Contains(err.Error(), "gradient[1][0]: expected 3") {
-		t.Errorf("the error is %v", err)
-	}
+	expect.Error(t, b.Disagreement(), "gradient[1][0]: expected 3")
 	c := Check{}
 	c.add("a", 1, []float64{math.NaN()}, []float64{1})
 	c.add("b", 1, []float64{math.Inf(1), math.NaN()}, []float64{math.Inf(1), math.NaN()})

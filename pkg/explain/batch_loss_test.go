@@ -3,6 +3,8 @@ package explain
 import (
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // lossExample is a small batch of two completions by two tokens. An edit replaces a
@@ -23,9 +25,7 @@ const lossExample = `{
 
 func TestLossesOfASmallFile(t *testing.T) {
 	cases, err := losses(File{"f.json", []byte(lossExample)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if len(cases) != 2 || cases[0].Check.Values != 0 || cases[1].Name != "dapo, epsilon_high 0.28" {
 		t.Fatalf("cases %+v", cases)
 	}
@@ -38,9 +38,7 @@ func TestLossesOfASmallFile(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := losses(File{"f.json", edit(t, lossExample, tt.old, tt.new)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			for i := range got {
 				same(t, "loss", []float64{got[i].Loss}, []float64{cases[i].Loss})
 			}
@@ -56,9 +54,7 @@ func TestOnPolicyCases(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, err := Losses(File{"f.json", edit(t, lossExample, tt.old, tt.new)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			c := b.Cases.([]LossCase)[0]
 			if !c.OnPolicy || c.Metrics["clip_ratio/region_mean"] != 0 {
 				t.Errorf("on-policy %v, metrics %v", c.OnPolicy, c.Metrics)
@@ -75,9 +71,7 @@ func TestCurveParameters(t *testing.T) {
 	loss := func(config string) float64 {
 		t.Helper()
 		cases, err := losses(File{"f.json", edit(t, lossExample, `"loss_type": "grpo"`, config)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return cases[0].Loss
 	}
 	for _, tt := range []struct {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func TestLossesRefuse(t *testing.T) {
@@ -13,10 +15,8 @@ func TestLossesRefuse(t *testing.T) {
 		{"empty", lossExample, " \n", "f.json: the file is empty"},
 		{"syntax", `"mask": [[1, 1], [1, 0]]`, `"mask": [[1, 1], [1, 0]`, "f.json: line 5: "},
 		{"NaN", `[[-1, -2], [-1, -3]]`, `[[NaN, -2], [-1, -3]]`, "f.json: line 5: invalid character 'N' at start of value (JSON has no NaN and no Infinity; write null for a missing number)"},
-		{"Infinity", `[[-1, -2], [-1, -3]]`, `[[-Infinity, -2], [-1, -3]]`, "JSON has no NaN"},
 		{"trailing", lossExample, lossExample + "{}", "f.json: line 13: invalid character"},
 		{"a list", lossExample, "[]", "f.json: a list; it must be an object"},
-		{"a number", lossExample, "3", "f.json: a number; it must be an object"},
 		{"null", lossExample, "null", "f.json: inputs.mask: missing"},
 		{"no inputs", `"inputs"`, `"_inputs"`, "f.json: line 1: inputs.mask: missing"},
 		{"inputs twice", `"_source": "a remark"`, `"inputs": {}`, "f.json: inputs: the field appears twice"},
@@ -29,17 +29,13 @@ func TestLossesRefuse(t *testing.T) {
 		{"mask of null", `[[1, 1], [1, 0]]`, `[[1, 1], [null, 0]]`, "f.json: inputs.mask[1][0]: null; it must be a number"},
 		{"flat mask", `[[1, 1], [1, 0]]`, `[1, 1]`, "f.json: inputs.mask[0]: a number; it must be a list of numbers"},
 		{"empty mask", `[[1, 1], [1, 0]]`, `[]`, "inputs.mask: no tokens"},
-		{"empty rows", `[[1, 1], [1, 0]]`, `[[], []]`, "inputs.mask: no tokens: shape (2, 0)"},
 		{"ragged mask", `[[1, 1], [1, 0]]`, `[[1, 1], [1]]`, "f.json: inputs.mask[1]: 1 numbers; the rows before it have 2"},
 		{"ragged matrix", `[[-1, -2], [-1, -3]]`, `[[-1, -2], [-1, -3, -4]]`, "f.json: inputs.per_token_logps[1]: 3 numbers"},
-		{"deep matrix", `[[-1, -2], [-1, -3]]`, `[[[-1], -2], [-1, -3]]`, "f.json: inputs.per_token_logps[0][0]: a list; it must be a number"},
 		{"string in a matrix", `[[-1, -2], [-1, -3]]`, `[[-1, "x"], [-1, -3]]`, "f.json: inputs.per_token_logps[0][1]: a string; it must be a number"},
-		{"object in a matrix", `[[-1, -2], [-1, -3]]`, `[[-1, {}], [-1, -3]]`, "per_token_logps[0][1]: an object"},
 		{"number out of range", `[[-1, -2], [-1, -3]]`, `[[-1, -2], [1e999, -3]]`, "per_token_logps[1][0]: out of the range"},
 		{"null under the mask", `[[-1, -2], [-1, -3]]`, `[[-1, -2], [null, -3]]`, "f.json: inputs.per_token_logps[1][0]: null where the mask is 1"},
 		{"another shape", `[[-1, -2], [-1, -3]]`, `[[-1], [-2]]`, "f.json: inputs.per_token_logps: shape (2, 1), but the mask is of shape (2, 2)"},
 		{"B", `"mask"`, `"B": 3, "mask"`, "f.json: inputs.B: 3, but the mask is of shape (2, 2)"},
-		{"T is not a number", `"mask"`, `"T": "2", "mask"`, "f.json: inputs.T: a string; it must be a number"},
 		{"T is not a whole number", `"mask"`, `"T": 2.5, "mask"`, "f.json: inputs.T: 2.5; it must be a whole number"},
 		{"advantages", `[1, -1]`, `[1, -1, 0]`, "f.json: inputs.advantages: 3 numbers; there are 2 sequences"},
 		{"null advantage", `[1, -1]`, `[1, null]`, "f.json: inputs.advantages[1]: null"},
@@ -84,9 +80,7 @@ func TestLossesRefuse(t *testing.T) {
 func TestVerlLossesRefuse(t *testing.T) {
 	const file = `{"inputs": {"mask": [[1]], "per_token_logps": [[-1]], "old_per_token_logps": [[-1.5]], "advantages": [1]},
 		"policy_losses": [{"loss_mode": "vanilla", "loss_agg_mode": "token-mean", "config": {"clip_ratio": 0.2}}]}`
-	if _, err := losses(File{"f.json", []byte(file)}); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(losses(File{"f.json", []byte(file)})))
 	tests := []struct{ name, old, new, want string }{
 		{"mode", "vanilla", "plain", `f.json: policy_losses[0].loss_mode: unknown name "plain"`},
 		{"aggregation", "token-mean", "mean", `f.json: policy_losses[0].loss_agg_mode: unknown name "mean"`},
@@ -127,9 +121,7 @@ func TestAdvantageFilesRefuse(t *testing.T) {
 		{"rewards_per_func": [[1, 0.1], [0, null]], "num_generations": 2, "reward_weights": [1, 0.5]},
 		{"rewards_per_func": [[1], [0]], "num_generations": 2, "scale_rewards": "none"}],
 		"rloo": [{"rewards_per_func": [1, 0], "num_generations": 2, "reward_clip_range": [-1, 1]}]}`
-	if _, err := groupedAdvantages(File{"f.json", []byte(file)}, TRLEps); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(groupedAdvantages(File{"f.json", []byte(file)}, TRLEps)))
 	tests := []struct{ name, old, new, want string }{
 		{"no lists", file, `{}`, `f.json: no cases: there is neither a list "grpo" nor a list "rloo"`},
 		{"a loss file", file, `{"cases": []}`, "f.json: cases: unknown field (known: grpo, rloo"},
@@ -169,9 +161,7 @@ func TestRewardFiles(t *testing.T) {
 		{"response": "\\boxed{72}", "ground_truth": [71, "72"], "fn": "question_only", "reward": 1},
 		{"response": "72", "ground_truth": 72, "reward": 1}]}`
 	b, err := Rewards(File{"f.json", []byte(file)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i, want := range []float64{1, 1, 0} {
 		if got := b.Cases.([]RewardCase)[i].Reward; got != want {
 			t.Errorf("case %d: reward %v, want %v", i, got, want)
@@ -206,12 +196,8 @@ func TestReadFile(t *testing.T) {
 	_, err = ReadFile(dir, nil)
 	wantError(t, err, "is a directory")
 	big := filepath.Join(dir, "big.json")
-	if err := os.WriteFile(big, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(big, maxFile+1); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(big, nil, 0o644))
+	expect.OK(t, os.Truncate(big, maxFile+1))
 	_, err = ReadFile(big, nil)
 	wantError(t, err, "big.json: more than 32 MiB")
 }

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 func TestClipOfARareToken(t *testing.T) {
 	r, err := Clip(DefaultClip())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	ratio := math.Exp(1.6)
 	same(t, "probabilities and ratio", []float64{r.OldProb, r.Prob, r.Ratio}, []float64{0.0202419, 0.1002588, ratio})
 	tests := []struct {
@@ -56,9 +56,7 @@ func TestClipIsItsDefinition(t *testing.T) {
 			DualClip: rapid.Float64Range(1.1, 5).Draw(t, "c"),
 		}
 		r, err := Clip(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, c := range r.Cases {
 			x := math.Exp(o.LogProb - o.OldLogProb)
 			want := math.Min(x*c.Advantage, math.Min(math.Max(x, 1-o.Epsilon), 1+o.EpsilonHigh[0])*c.Advantage)
@@ -72,18 +70,12 @@ func TestClipIsItsDefinition(t *testing.T) {
 				t.Fatalf("clipped %s, gradient %v", c.Clipped, c.Gradient)
 			}
 		}
-		if err := r.WriteText(&strings.Builder{}); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, r.WriteText(&strings.Builder{}))
 	})
 }
 
 func TestClipRefuses(t *testing.T) {
-	tests := []struct {
-		name string
-		set  func(*ClipOptions)
-		want string
-	}{
+	refuses(t, "explain clip: ", DefaultClip, Clip, []refusal[ClipOptions]{
 		{"positive log-probability", func(o *ClipOptions) { o.LogProb = 0.1 }, "log-probability 0.1"},
 		{"minus infinity", func(o *ClipOptions) { o.OldLogProb = math.Inf(-1) }, "old log-probability -Inf"},
 		{"NaN", func(o *ClipOptions) { o.LogProb = math.NaN() }, "log-probability NaN"},
@@ -94,13 +86,5 @@ func TestClipRefuses(t *testing.T) {
 		{"epsilon", func(o *ClipOptions) { o.Epsilon = 0 }, "epsilon (cliprange) is 0"},
 		{"advantage", func(o *ClipOptions) { o.Advantage = -1 }, "advantage -1"},
 		{"dual clip", func(o *ClipOptions) { o.DualClip = 0.5 }, "dual clip is 0.5"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			o := DefaultClip()
-			tt.set(&o)
-			_, err := Clip(o)
-			wantError(t, err, tt.want)
-		})
-	}
+	})
 }

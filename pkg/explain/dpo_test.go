@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rl"
 )
 
 func TestDPOOfTheDefaultPairs(t *testing.T) {
 	r, err := DPO(DefaultDPO())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	nls := func(x float64) float64 { return math.Log1p(math.Exp(-x)) }
 	same(t, "log-ratios", []float64{r.Pairs[0].Chosen.LogRatio, r.Pairs[0].Rejected.LogRatio, r.Pairs[1].Chosen.LogRatio, r.Pairs[1].Rejected.LogRatio},
 		[]float64{-0.4, -2, 0.3, 0.9})
@@ -36,13 +35,9 @@ func TestDPOForms(t *testing.T) {
 		o := DefaultDPO()
 		change(&o)
 		r, err := DPO(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		var b strings.Builder
-		if err := r.WriteText(&b); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, r.WriteText(&b))
 		return r, b.String()
 	}
 	r, got := text(func(o *DPOOptions) { o.Chosen, o.Rejected = o.RefChosen, o.RefRejected })
@@ -91,9 +86,7 @@ func TestDPORefuses(t *testing.T) {
 
 func TestDPOFigure(t *testing.T) {
 	r, err := DPO(DefaultDPO())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	f, err := r.Figure()
 	draw(t, f, err)
 	value, slope := f.Panels[0], f.Panels[1]
@@ -107,9 +100,7 @@ func TestRewardModel(t *testing.T) {
 	o := DefaultRewardModel()
 	o.Margins = []float64{0, 0.5, 0}
 	r, err := RewardModel(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	nls := func(x float64) float64 { return math.Log1p(math.Exp(-x)) }
 	same(t, "preference losses", []float64{r.Pairs[0].Preference, r.Pairs[1].Preference, r.Pairs[2].Preference}, []float64{nls(3), nls(-0.4), nls(-1.2)})
 	same(t, "centering", []float64{r.Pairs[0].Centering, r.Pairs[1].Centering, r.Pairs[2].Centering}, []float64{0.04, 0.0049, 0.0036})
@@ -117,9 +108,8 @@ func TestRewardModel(t *testing.T) {
 		[]float64{(nls(3) + nls(-0.4) + nls(-1.2) + 0.0485) / 3, 2. / 3, 1.9 / 3, 0.55})
 	textHas(t, textOf(t, r), "difference -1.2000 weighs most, 76.9%", "Pair 1 asks for a margin of 0.5", "the centering pulls")
 	o.Centering, o.Margins = 0, nil
-	if r, err = RewardModel(o); err != nil {
-		t.Fatal(err)
-	}
+	r, err = RewardModel(o)
+	expect.OK(t, err)
 	textHas(t, textOf(t, r), "so they have no zero")
 
 	_, err = RewardModel(RewardModelOptions{})

@@ -6,38 +6,30 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rl"
 )
 
 type writer interface{ WriteText(io.Writer) error }
 
+// changed returns a function that makes a subject of changed default options.
+func changed[O any, R writer](defaults func() O, subject func(O) (R, error)) func(func(*O)) func() (writer, error) {
+	return func(change func(*O)) func() (writer, error) {
+		return func() (writer, error) {
+			o := defaults()
+			change(&o)
+			return subject(o)
+		}
+	}
+}
+
 // For any finite inputs, a subject computes finite results or returns an error that they are out of
 // range; it never prints NaN or an infinity.
 func TestExtremeInputs(t *testing.T) {
-	advantages := func(change func(*AdvantageOptions)) func() (writer, error) {
-		return func() (writer, error) { o := DefaultAdvantages(); change(&o); return Advantages(o) }
-	}
-	clip := func(change func(*ClipOptions)) func() (writer, error) {
-		return func() (writer, error) { o := DefaultClip(); change(&o); return Clip(o) }
-	}
-	length := func(change func(*LengthNormOptions)) func() (writer, error) {
-		return func() (writer, error) { o := DefaultLengthNorm(); change(&o); return LengthNorm(o) }
-	}
-	aggregation := func(change func(*AggregationOptions)) func() (writer, error) {
-		return func() (writer, error) { o := DefaultAggregation(); change(&o); return Aggregation(o) }
-	}
-	overlong := func(change func(*OverlongOptions)) func() (writer, error) {
-		return func() (writer, error) { o := DefaultOverlong(); change(&o); return Overlong(o) }
-	}
-	walk := func(change func(*WalkthroughOptions)) func() (writer, error) {
-		return func() (writer, error) { o := DefaultWalkthrough(); change(&o); return Walkthrough(o) }
-	}
-	dpo := func(change func(*DPOOptions)) func() (writer, error) {
-		return func() (writer, error) { o := DefaultDPO(); change(&o); return DPO(o) }
-	}
-	rewardModel := func(change func(*RewardModelOptions)) func() (writer, error) {
-		return func() (writer, error) { o := DefaultRewardModel(); change(&o); return RewardModel(o) }
-	}
+	advantages, clip := changed(DefaultAdvantages, Advantages), changed(DefaultClip, Clip)
+	length, aggregation := changed(DefaultLengthNorm, LengthNorm), changed(DefaultAggregation, Aggregation)
+	overlong, walk := changed(DefaultOverlong, Overlong), changed(DefaultWalkthrough, Walkthrough)
+	dpo, rewardModel := changed(DefaultDPO, DPO), changed(DefaultRewardModel, RewardModel)
 	group := func(r ...float64) func(*AdvantageOptions) {
 		return func(o *AdvantageOptions) { o.Prompts = []Prompt{{"prompt 0", r}} }
 	}
@@ -85,9 +77,7 @@ func TestExtremeInputs(t *testing.T) {
 				return
 			}
 			var b strings.Builder
-			if err := r.WriteText(&b); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, r.WriteText(&b))
 			if text := b.String(); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 				t.Errorf("prints a number that is none:\n%s", text)
 			}
@@ -100,9 +90,7 @@ func TestAdvantagesOfLargeRewardsAreThoseOfSmallOnes(t *testing.T) {
 		o := DefaultAdvantages()
 		o.Prompts, o.Nearly, o.Eps = []Prompt{{"p", []float64{scale, -scale, 0}}}, nil, 0
 		r, err := Advantages(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return r.Forms[0].Advantages[0]
 	}
 	same(t, "1e308", of(1e308), []float64{1, -1, 0})

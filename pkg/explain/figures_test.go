@@ -8,26 +8,21 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/pkg/plots"
 	"grpo/pkg/rl"
 )
 
-func draw(t interface{ Fatal(...any) }, f plots.ExplainFigure, err error) []byte {
-	if err != nil {
-		t.Fatal(err)
-	}
+func draw(t expect.TB, f plots.ExplainFigure, err error) []byte {
+	expect.OK(t, err)
 	var b bytes.Buffer
-	if err := plots.ExplainPlot(&b, f, "png"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, plots.ExplainPlot(&b, f, "png"))
 	return b.Bytes()
 }
 
 func TestClipFigure(t *testing.T) {
 	r, err := Clip(DefaultClip())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	f, err := r.Figure()
 	draw(t, f, err)
 	if len(f.Panels) != 2 {
@@ -51,9 +46,7 @@ func TestClipFigure(t *testing.T) {
 
 func TestFiguresAreTheSameBytes(t *testing.T) {
 	r, err := Clip(DefaultClip())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	f, err := r.Figure()
 	first := draw(t, f, err)
 	f, err = r.Figure()
@@ -64,9 +57,7 @@ func TestFiguresAreTheSameBytes(t *testing.T) {
 
 func TestAdvantageFigure(t *testing.T) {
 	r, err := Advantages(DefaultAdvantages())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	f, err := r.Figure()
 	draw(t, f, err)
 	p := f.Panels[0]
@@ -88,9 +79,7 @@ func TestAdvantageFigure(t *testing.T) {
 
 func TestAggregationFigure(t *testing.T) {
 	r, err := Aggregation(DefaultAggregation())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	f, err := r.Figure()
 	draw(t, f, err)
 	same(t, "points", []float64{f.Panels[0].Points[0].Y, f.Panels[0].Points[1].Y}, []float64{0.5, 10. / 11})
@@ -112,16 +101,10 @@ func TestDPOFiguresOfUnusualInputs(t *testing.T) {
 					d.Config.LabelSmoothing = 0.1
 				}
 				p, err := DPO(d)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				f, err := p.Figure()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := f.Check(); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
+				expect.OK(t, f.Check())
 			}
 		}
 	}
@@ -131,12 +114,8 @@ func TestDPOFiguresOfUnusualInputs(t *testing.T) {
 func TestFiguresOfUnusualInputs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		check := func(f plots.ExplainFigure, err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Check(); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
+			expect.OK(t, f.Check())
 		}
 		logp := rapid.Float64Range(-300, 0)
 		c, err := Clip(ClipOptions{
@@ -144,16 +123,12 @@ func TestFiguresOfUnusualInputs(t *testing.T) {
 			EpsilonHigh: rapid.SliceOfN(rapid.Float64Range(1e-4, 10), 1, 4).Draw(t, "high"), Advantage: rapid.Float64Range(1e-3, 1e3).Draw(t, "A"),
 			DualClip: rapid.SampledFrom([]float64{0, 1.01, 3, 100}).Draw(t, "c"),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		check(c.Figure())
 
 		lengths := rapid.SliceOfN(rapid.IntRange(1, 2000), 2, 4).Draw(t, "lengths")
 		g, err := Aggregation(AggregationOptions{Lengths: lengths})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		check(g.Figure())
 
 		reward := rapid.SampledFrom([]float64{-1e6, -1, 0, 0.5, 1, 1 + 1e-9, 7, 1e6})
@@ -163,12 +138,8 @@ func TestFiguresOfUnusualInputs(t *testing.T) {
 			o.Prompts = append(o.Prompts, Prompt{"p", rapid.SliceOfN(reward, size, size).Draw(t, "rewards")})
 		}
 		a, err := Advantages(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		check(a.Figure())
-		if err := a.WriteText(io.Discard); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, a.WriteText(io.Discard))
 	})
 }

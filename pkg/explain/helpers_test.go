@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/rundir"
 )
@@ -37,9 +38,7 @@ func same(t *testing.T, what string, got, want []float64) {
 func reference(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "rl", "testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return data
 }
 
@@ -54,13 +53,9 @@ func shared(t *testing.T, name string) []byte {
 func asJSON(t testing.TB, v any) any {
 	t.Helper()
 	data, err := rundir.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var out any
-	if err := json.Unmarshal(data, &out); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(data, &out))
 	return out
 }
 
@@ -79,9 +74,7 @@ func textHas(t *testing.T, text string, wanted ...string) {
 func textOf(t *testing.T, r writer) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, r.WriteText(&b))
 	return b.String()
 }
 
@@ -93,5 +86,25 @@ func wantError(t *testing.T, err error, part string) {
 	if err == nil || !strings.Contains(err.Error(), part) &&
 		!strings.Contains(lineNumber.ReplaceAllString(err.Error(), "f.json: "), part) {
 		t.Errorf("error %v, want one with %q", err, part)
+	}
+}
+
+// refusal is a change of the default options, and what the error then contains.
+type refusal[O any] struct {
+	name string
+	set  func(*O)
+	want string
+}
+
+// refuses checks that a subject fails for each change, with a prefix.
+func refuses[O, R any](t *testing.T, prefix string, defaults func() O, subject func(O) (R, error), cases []refusal[O]) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			o := defaults()
+			c.set(&o)
+			_, err := subject(o)
+			wantError(t, err, c.want)
+			wantError(t, err, prefix)
+		})
 	}
 }

@@ -7,14 +7,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rl"
 )
 
 func TestLengthNormOfTheAssignment(t *testing.T) {
 	r, err := LengthNorm(DefaultLengthNorm())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	const quarter, seventh = 0.25, 1. / 7
 	tests := []struct {
 		form      rl.Aggregation
@@ -63,20 +62,14 @@ func TestLengthNormAgreesWithTheLoss(t *testing.T) {
 			Constant:   rapid.Float64Range(0.5, 20).Draw(t, "Z"),
 		}
 		r, err := LengthNorm(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		s, mask, err := lengthMask(o.Lengths, o.MaxLength)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, f := range r.Forms {
 			loss, err := rl.Loss(rl.LossConfig{Loss: rl.GRPONoClip, Aggregation: f.Aggregation, NormalizeConstant: o.Constant}, rl.Batch{
 				Shape: s, Mask: mask, Advantages: o.Advantages, LogProbs: slices.Repeat([]float64{math.Log(o.Ratio)}, s.Len()), OldLogProbs: make([]float64, s.Len()),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if !near(f.Objective, -loss.Loss) {
 				t.Fatalf("%s: objective %v, loss %v", f.Aggregation, f.Objective, loss.Loss)
 			}
@@ -93,9 +86,7 @@ func TestLengthNormTakesMasks(t *testing.T) {
 	o := DefaultLengthNorm()
 	o.Masks = [][]bool{{true, false, true, false}, {true, true, true, true}}
 	r, err := LengthNorm(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if !slices.Equal(r.Lengths, []int{2, 4}) || !slices.Equal(r.Mask[0], []int{1, 0, 1, 0}) {
 		t.Errorf("lengths %v, mask %v", r.Lengths, r.Mask)
 	}
@@ -103,11 +94,7 @@ func TestLengthNormTakesMasks(t *testing.T) {
 }
 
 func TestLengthNormRefuses(t *testing.T) {
-	tests := []struct {
-		name string
-		set  func(*LengthNormOptions)
-		want string
-	}{
+	refuses(t, "explain lengthnorm: ", DefaultLengthNorm, LengthNorm, []refusal[LengthNormOptions]{
 		{"no lengths", func(o *LengthNormOptions) { o.Lengths = nil }, "no lengths"},
 		{"an empty completion", func(o *LengthNormOptions) { o.Lengths = []int{4, 0} }, "length 0 of completion 1"},
 		{"a negative length", func(o *LengthNormOptions) { o.Lengths = []int{-1} }, "length -1"},
@@ -120,14 +107,5 @@ func TestLengthNormRefuses(t *testing.T) {
 		{"ragged masks", func(o *LengthNormOptions) { o.Masks = [][]bool{{true}, {true, true}} }, "mask 1 has 2 tokens"},
 		{"an empty mask", func(o *LengthNormOptions) { o.Masks = [][]bool{{true}, {false}} }, "mask 1 has no token"},
 		{"no tokens", func(o *LengthNormOptions) { o.Masks = [][]bool{{}} }, "shape"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			o := DefaultLengthNorm()
-			tt.set(&o)
-			_, err := LengthNorm(o)
-			wantError(t, err, tt.want)
-			wantError(t, err, "explain lengthnorm: ")
-		})
-	}
+	})
 }

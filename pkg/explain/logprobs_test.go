@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/internal/randommodel"
 	"grpo/pkg/model"
@@ -21,9 +22,7 @@ import (
 func baseModel(t *testing.T) *tinylm.Policy {
 	t.Helper()
 	w, err := base.Weights()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	pool := kernel.NewPool(1)
 	t.Cleanup(pool.Close)
 	return tinylm.New(w, pool)
@@ -40,9 +39,7 @@ func TestLogProbsAgreeWithTheSampler(t *testing.T) {
 	}
 	completions, err := p.NewSampler().Sample(ids, 8, model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 64},
 		model.Draws{Stream: rng.New(1, rng.Evaluation)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	compared := 0
 	for i, c := range completions {
 		text := tokenizer.Decode(c.Tokens)
@@ -51,9 +48,7 @@ func TestLogProbsAgreeWithTheSampler(t *testing.T) {
 		}
 		compared++
 		got, err := LogProbs(p, prompts[i/8], text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if !slices.Equal(got.CompletionIDs, c.Tokens) {
 			t.Fatalf("tokens %v, want %v", got.CompletionIDs, c.Tokens)
 		}
@@ -82,9 +77,7 @@ func TestLogProbsAreADistribution(t *testing.T) {
 	first = append(first, "", "é") // <eos> alone, <unk>
 	for _, s := range first {
 		r, err := LogProbs(p, "Tom has 7 pens", s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		q := math.Exp(r.LogProbs[0])
 		sum += q
 		entropy -= q * r.LogProbs[0]
@@ -112,9 +105,7 @@ func TestLogProbsForms(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := LogProbs(p, tt.prompt, tt.completion)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			want := tt.ids
 			if !slices.Equal(r.CompletionIDs, want) || len(r.LogProbs) != len(want) || len(r.Entropy) != len(want) || r.unknown != tt.unknown {
 				t.Errorf("%+v, want tokens %v", r, want)
@@ -138,14 +129,10 @@ func TestLogProbsOfACheckpoint(t *testing.T) {
 	pool := kernel.NewPool(2)
 	defer pool.Close()
 	p, err := decoder.Open(decodertest.Folder(t), false, pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	end := decodertest.Vocab - 1
 	r, err := LogProbs(p, "<|start|>é", "a<|end|>")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if !slices.Equal(r.PromptIDs, []int{end - 1, 0xc3, 0xa9}) || !slices.Equal(r.CompletionIDs, []int{'a', end}) ||
 		!slices.Equal(r.Tokens, []string{"a", "<|end|>"}) || len(r.LogProbs) != 2 || r.LogProbs[0] >= 0 {
 		t.Errorf("%+v", r)
@@ -166,9 +153,7 @@ func TestLogProbsWithoutEnd(t *testing.T) {
 	for end, says := range map[any]string{nil: "end of a completion  none", uint32(257): `end of a completion  <\x1b> (257`} {
 		file := decodertest.GGUF(t, map[string]any{"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.eos_token_id": end})
 		p, err := decoder.Open(file, false, pool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		got, err := LogProbs(p, "a", "b<\x1b>")
 		if err != nil || len(got.LogProbs) != 2 || got.Appended || (got.Special.Answer == nil) != (end == nil) {
 			t.Errorf("%+v, %v", got, err)
@@ -185,9 +170,7 @@ func TestGoldenLogProbsOfSmolLM2(t *testing.T) {
 	pool := kernel.NewPool(2)
 	defer pool.Close()
 	p, err := decoder.Open(golden.SmolLM2(t), false, pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var want struct {
 		Model []struct {
 			IDs    []int
@@ -208,9 +191,7 @@ func TestGoldenLogProbsOfSmolLM2(t *testing.T) {
 	for _, m := range want.Model {
 		for _, cut := range []int{1, len(m.IDs) - 5} { // after <|im_start|>; before the end of the last turns
 			r, err := LogProbs(p, text(m.IDs[:cut]), text(m.IDs[cut:]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if !slices.Equal(slices.Concat(r.PromptIDs, r.CompletionIDs), m.IDs) {
 				t.Fatalf("ids %v and %v, want %v", r.PromptIDs, r.CompletionIDs, m.IDs)
 			}

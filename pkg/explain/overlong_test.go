@@ -4,14 +4,13 @@ import (
 	"math"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rl"
 )
 
 func TestOverlong(t *testing.T) {
 	r, err := Overlong(DefaultOverlong())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	// Rewards 1, 0, 0, 1, 1: mean 0.6, sample variance 1.2/4.
 	std := math.Sqrt(0.3) + 1e-6
 	up, down := 0.4/std, -0.6/std
@@ -70,20 +69,14 @@ func TestOverlongOfOtherBatches(t *testing.T) {
 			o := DefaultOverlong()
 			tt.set(&o)
 			r, err := Overlong(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			textHas(t, textOf(t, r), tt.want...)
 		})
 	}
 }
 
 func TestOverlongRefuses(t *testing.T) {
-	tests := []struct {
-		name string
-		set  func(*OverlongOptions)
-		want string
-	}{
+	refuses(t, "explain overlong: ", DefaultOverlong, Overlong, []refusal[OverlongOptions]{
 		{"marks", func(o *OverlongOptions) { o.EOS = o.EOS[:2] }, "5 lengths, 2 marks of <eos> and 5 rewards"},
 		{"rewards", func(o *OverlongOptions) { o.Rewards = nil }, "0 rewards"},
 		{"over the limit", func(o *OverlongOptions) { o.MaxLength = 1000 }, "completion 1 has 3000 tokens, the limit is 1000"},
@@ -91,13 +84,5 @@ func TestOverlongRefuses(t *testing.T) {
 		{"ramp", func(o *OverlongOptions) { o.SoftCache = 9000 }, "a ramp of 9000"},
 		{"NaN", func(o *OverlongOptions) { o.Rewards[0] = math.NaN() }, "finite"},
 		{"none", func(o *OverlongOptions) { *o = OverlongOptions{} }, "no lengths"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			o := DefaultOverlong()
-			tt.set(&o)
-			_, err := Overlong(o)
-			wantError(t, err, tt.want)
-		})
-	}
+	})
 }

@@ -8,14 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rl"
 )
 
 func TestWalkthrough(t *testing.T) {
 	r, err := Walkthrough(DefaultWalkthrough())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	none := math.NaN()
 	e := math.Exp
 	a := 0.5 / (0.5 + 1e-6) // the advantage of the first; the second has -a
@@ -59,9 +58,7 @@ func TestWalkthroughAddsUp(t *testing.T) {
 			o.OldLogProbs, o.LogProbs = append(o.OldLogProbs, row), append(o.LogProbs, shift)
 		}
 		r, err := Walkthrough(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		sum := 0.0
 		for b, row := range r.TokenLoss {
 			for i, l := range row {
@@ -80,18 +77,12 @@ func TestWalkthroughAddsUp(t *testing.T) {
 		if !near(sum, r.Loss) {
 			t.Fatalf("the terms add up to %v, the loss is %v", sum, r.Loss)
 		}
-		if err := r.WriteText(&strings.Builder{}); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, r.WriteText(&strings.Builder{}))
 	})
 }
 
 func TestWalkthroughRefuses(t *testing.T) {
-	tests := []struct {
-		name string
-		set  func(*WalkthroughOptions)
-		want string
-	}{
+	refuses(t, "explain walkthrough: ", DefaultWalkthrough, Walkthrough, []refusal[WalkthroughOptions]{
 		{"four rewards", func(o *WalkthroughOptions) { o.Rewards = []float64{1, 0, 0, 1} }, "4 rewards, 3 rows"},
 		{"one completion", func(o *WalkthroughOptions) {
 			o.Rewards, o.LogProbs, o.OldLogProbs = o.Rewards[:1], o.LogProbs[:1], o.OldLogProbs[:1]
@@ -102,14 +93,5 @@ func TestWalkthroughRefuses(t *testing.T) {
 		{"infinite reward", func(o *WalkthroughOptions) { o.Rewards[0] = math.Inf(1) }, "finite"},
 		{"aggregation", func(o *WalkthroughOptions) { o.Aggregation = "mean" }, "unknown aggregation"},
 		{"epsilon", func(o *WalkthroughOptions) { o.Epsilon = 0 }, "epsilon"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			o := DefaultWalkthrough()
-			tt.set(&o)
-			_, err := Walkthrough(o)
-			wantError(t, err, tt.want)
-			wantError(t, err, "explain walkthrough: ")
-		})
-	}
+	})
 }

@@ -3,6 +3,8 @@ package gsm8k
 import (
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 var annotationModes = []AnnotationMode{KeepAnnotations, StripAnnotations, EquationAnnotations}
@@ -39,9 +41,7 @@ func TestUnknownAnnotationMode(t *testing.T) {
 	opt := ReadOptions{Annotations: "stripped"}
 	const line = `{"question":"q","answer":"#### 1"}`
 	_, _, err := ReadJSONL(strings.NewReader(line), "x.jsonl", opt)
-	if err == nil || !strings.Contains(err.Error(), `did you mean "strip"?`) {
-		t.Errorf("ReadJSONL: %v", err)
-	}
+	expect.Error(t, err, `did you mean "strip"?`)
 	if _, _, err := ReadSVAMP(strings.NewReader("[]"), "x.json", opt); err == nil || !strings.Contains(err.Error(), "annotation mode") {
 		t.Errorf("ReadSVAMP: %v", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 var corpusDefaults = CorpusOptions{Weights: [3]float64{1, 1, 1}, MaxChars: 64}
@@ -91,9 +93,7 @@ func TestCapabilityCorpus(t *testing.T) {
 func TestPreferenceCorpusReward(t *testing.T) {
 	corpus := PreferenceCorpus(generate(t, defaults()).SFT, 20000, 1, corpusDefaults)
 	answer, err := lookupReward("answer")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	sum := 0.0
 	for _, e := range corpus {
 		q, ok := parseQuestion(e.Question)

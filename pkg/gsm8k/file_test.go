@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 )
 
@@ -20,9 +21,7 @@ func TestReadFileChooses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), c.file)
-			if err := os.WriteFile(path, []byte(c.content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.WriteFile(path, []byte(c.content), 0o644))
 			ps, _, err := ReadFile(path, ReadOptions{})
 			if err != nil || len(ps) != 1 || ps[0].Gold != c.gold {
 				t.Errorf("problems %+v, error %v", ps, err)
@@ -40,9 +39,7 @@ func TestReadFileFails(t *testing.T) {
 		t.Errorf("folder: %v", err)
 	}
 	path := filepath.Join(dir, "a.jsonl")
-	if err := os.WriteFile(path, []byte("["+svampOne+"]"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte("["+svampOne+"]"), 0o644))
 	if _, _, err := ReadFile(path, ReadOptions{}); err == nil || !strings.Contains(err.Error(), path+": line 1: an array, want an object") {
 		t.Errorf("array in .jsonl: %v", err)
 	}
@@ -99,9 +96,7 @@ func TestRealFiles(t *testing.T) {
 
 func TestRealGolds(t *testing.T) {
 	ps, _, err := ReadFile(shared(t, "data/gsm8k/train.jsonl"), ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, c := range []struct {
 		name string
 		has  func(Problem) bool

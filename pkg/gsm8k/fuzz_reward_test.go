@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 )
 
@@ -40,9 +41,7 @@ func checkGraders(t *testing.T, response, gold string) {
 	in := RewardInput{Completion: response, Tokens: len(response), MaxTokens: 64, Problem: Problem{Gold: gold}}
 	for _, name := range Rewards() {
 		fn, err := lookupReward(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		r := fn(in)
 		if math.IsInf(r, 0) || r < -1 || r > 1 {
 			t.Fatalf("%s = %v", name, r)

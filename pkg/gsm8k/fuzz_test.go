@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 )
 
@@ -141,13 +142,9 @@ func checkReader(t *testing.T, data []byte, svamp bool) {
 		}
 	}
 	var b bytes.Buffer
-	if err := WriteJSONL(&b, ps); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteJSONL(&b, ps))
 	again, _, err := ReadJSONL(&b, "x", ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i := range ps {
 		ps[i].Line, again[i].Line = 0, 0
 	}

@@ -6,14 +6,14 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func TestGenerateIsDeterministic(t *testing.T) {
 	a := generate(t, defaults())
 	b, err := Generate(defaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if !reflect.DeepEqual(a, b) {
 		t.Error("the same options give different problems")
 	}
@@ -35,9 +35,7 @@ func TestGeneratePinned(t *testing.T) {
 	}
 	for _, sp := range generate(t, defaults()).all() {
 		h := sha256.New()
-		if err := WriteJSONL(h, sp.problems); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, WriteJSONL(h, sp.problems))
 		if got := hex.EncodeToString(h.Sum(nil)[:8]); got != want[sp.name] {
 			t.Errorf("%s: digest %s, want %s", sp.name, got, want[sp.name])
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 func defaults() GenOptions {
@@ -21,15 +23,11 @@ func generate(t testing.TB, opt GenOptions) Splits {
 	t.Helper()
 	if opt == defaults() {
 		s, err := defaultSplits()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return s
 	}
 	s, err := Generate(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return s
 }
 

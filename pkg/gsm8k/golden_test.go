@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 )
 
@@ -40,9 +41,7 @@ func TestGoldenAssignmentGrader(t *testing.T) {
 	for i, c := range data.Cases {
 		t.Run(fmt.Sprintf("%s/%d", c.Fn, i), func(t *testing.T) {
 			golds, err := GoldAnswers(c.GroundTruth)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			grade := graders[c.Fn]
 			if grade == nil {
 				t.Fatalf("unknown function %q", c.Fn)
@@ -53,9 +52,7 @@ func TestGoldenAssignmentGrader(t *testing.T) {
 			// The reward function gives the same, in its own form.
 			if name := map[string]string{"r1_zero_reward_fn": "r1_zero", "question_only_reward_fn": "question_only"}[c.Fn]; len(golds) == 1 {
 				fn, err := lookupReward(name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				if got := fn(RewardInput{Completion: c.Response, Problem: Problem{Gold: golds[0]}}); got != c.Reward {
 					t.Errorf("reward %s of %q = %v, want %v", name, c.Response, got, c.Reward)
 				}
@@ -92,9 +89,7 @@ func TestGoldenTRLRewards(t *testing.T) {
 	check := func(t *testing.T, name string, p RewardParams, opening string, in RewardInput, want float64) {
 		t.Helper()
 		fn, err := NewReward(name, p, opening)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if got := fn(in); math.Abs(got-want) > 1e-6+1e-5*math.Abs(want) {
 			t.Errorf("%s of %+v with %+v = %v, want %v", name, in, p, got, want)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/internal/jsonl"
 )
 
@@ -35,9 +36,7 @@ func TestReadJSONL(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ps, rep, err := ReadJSONL(strings.NewReader(c.in), "dir/x.jsonl", ReadOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if rep != (ReadReport{Lines: 1, Problems: 1}) || len(ps) != 1 {
 				t.Fatalf("report %+v, %d problems", rep, len(ps))
 			}
@@ -108,9 +107,7 @@ func TestReadJSONLNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := ReadJSONL(strings.NewReader(c.in), "x.jsonl", ReadOptions{SkipBad: true})
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to contain %q", err, c.want)
-			}
+			expect.Error(t, err, c.want)
 		})
 	}
 }
@@ -139,9 +136,7 @@ func TestReadNoneGood(t *testing.T) {
 		}
 	}
 	_, _, err := ReadSVAMP(strings.NewReader(`[{"Body":"x","Question":"q","Answer":1,`+"\n"+`"Answer":2}]`), "x.json", ReadOptions{})
-	if err == nil || !strings.Contains(err.Error(), `x.json: line 1: the key "Answer" appears twice`) {
-		t.Errorf("a key twice: %v", err)
-	}
+	expect.Error(t, err, `x.json: line 1: the key "Answer" appears twice`)
 }
 
 func TestReadJSONLReaderFails(t *testing.T) {
@@ -156,16 +151,12 @@ func TestReadJSONLReaderFails(t *testing.T) {
 func TestWriteJSONL(t *testing.T) {
 	var b bytes.Buffer
 	p := Problem{ID: "a", Question: "q\u2028 <x>", Answer: "<<1+1=2>>2\n#### 2", Gold: "2"}
-	if err := WriteJSONL(&b, []Problem{p}); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteJSONL(&b, []Problem{p}))
 	const want = `{"id":"a","question":"q\u2028 <x>","answer":"<<1+1=2>>2\n#### 2"}` + "\n"
 	if b.String() != want {
 		t.Errorf("wrote %q, want %q", b.String(), want)
 	}
-	if err := WriteJSONL(failingWriter{}, []Problem{p}); err == nil || !strings.Contains(err.Error(), "disk full") {
-		t.Errorf("error %v, want that of the writer", err)
-	}
+	expect.Error(t, WriteJSONL(failingWriter{}, []Problem{p}), "disk full")
 }
 
 type failingWriter struct{}
@@ -185,13 +176,9 @@ func TestWriteThenRead(t *testing.T) {
 			})
 		}
 		var b bytes.Buffer
-		if err := WriteJSONL(&b, want); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, WriteJSONL(&b, want))
 		got, _, err := ReadJSONL(&b, "x.jsonl", ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if !slices.Equal(got, want) {
 			t.Fatalf("read %+v, wrote %+v", got, want)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"grpo/internal/expect"
 	"grpo/internal/jsonl"
 	"grpo/internal/untrusted"
 )
@@ -222,7 +223,5 @@ func TestRecordsAreBounded(t *testing.T) {
 	}
 	data := parquetOf(t, []parquet.WriterOption{parquet.PageBufferSize(64 << 20)}, slices.Repeat([]row{{"q", "1"}}, maxRecords+1)...)
 	_, _, err := readParquet(bytes.NewReader(data), int64(len(data)), "x", ReadOptions{})
-	if err == nil || !strings.Contains(err.Error(), "more than 4194304 rows") {
-		t.Errorf("%v", err)
-	}
+	expect.Error(t, err, "more than 4194304 rows")
 }

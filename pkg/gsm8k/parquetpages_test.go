@@ -16,6 +16,8 @@ import (
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"grpo/internal/expect"
 )
 
 // handMade is a Parquet file of the columns question and answer whose pages are those given.
@@ -48,9 +50,7 @@ func handMade(t *testing.T, codec format.CompressionCodec, rows int64, optional 
 	}
 	meta.RowGroups = thrift.Slice[format.RowGroup]{group}
 	footer, err := thrift.Marshal(new(thrift.CompactProtocol), &meta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	b.Write(footer)
 	_ = binary.Write(&b, binary.LittleEndian, uint32(len(footer)))
 	b.WriteString(parquetMagic)
@@ -62,9 +62,7 @@ func pageOf(t *testing.T, size int, data []byte, set func(*format.PageHeader)) [
 	h := format.PageHeader{UncompressedPageSize: int32(size), CompressedPageSize: int32(len(data))}
 	set(&h)
 	head, err := thrift.Marshal(new(thrift.CompactProtocol), &h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return append(head, data...)
 }
 
@@ -111,9 +109,7 @@ func zeros(t *testing.T, n int, to func(io.Writer) io.WriteCloser) []byte {
 	for range n {
 		_, _ = w.Write(make([]byte, 1<<20))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, w.Close())
 	return b.Bytes()
 }
 

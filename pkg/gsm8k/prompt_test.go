@@ -3,6 +3,8 @@ package gsm8k
 import (
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func TestRender(t *testing.T) {
@@ -25,9 +27,7 @@ func TestRender(t *testing.T) {
 func render(t *testing.T, template, question string) string {
 	t.Helper()
 	tpl, err := LookupTemplate(template)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return tpl.Render(question)
 }
 
@@ -43,9 +43,7 @@ func TestR1ZeroNamesItsTags(t *testing.T) {
 func TestLookupTemplateUnknown(t *testing.T) {
 	_, err := LookupTemplate("r1zero")
 	const want = `unknown name "r1zero" (did you mean "r1_zero"? known: plain, question_only, r1_zero)`
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want it to contain %q", err, want)
-	}
+	expect.Error(t, err, want)
 }
 
 // inVocabulary is TinyLM's character vocabulary.

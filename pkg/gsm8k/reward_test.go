@@ -3,6 +3,8 @@ package gsm8k
 import (
 	"math"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // defaultParams are the defaults of the configuration.
@@ -56,9 +58,7 @@ func TestRewards(t *testing.T) {
 		tested[c.reward] = true
 		t.Run(c.reward+"/"+c.name, func(t *testing.T) {
 			fn, err := lookupReward(c.reward)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if got := fn(c.in); math.Abs(got-c.want) > 1e-12 {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
@@ -85,9 +85,7 @@ func TestRewardNoise(t *testing.T) {
 		}
 	}
 	random, err := lookupReward("random")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	const n = 10000
 	sum := 0.0
 	for i := range n {
@@ -102,9 +100,7 @@ func TestRewardNoise(t *testing.T) {
 func TestRewardsUseTheVerdict(t *testing.T) {
 	for _, name := range []string{"answer", "format"} {
 		f, err := NewReward(name, defaultParams(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		in := RewardInput{Completion: "no answer", Ended: true, Problem: Problem{Gold: "12"}}
 		if got := f(in); got != 0 {
 			t.Errorf("%s without a verdict: %v, want 0", name, got)

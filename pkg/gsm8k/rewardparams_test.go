@@ -2,8 +2,9 @@ package gsm8k
 
 import (
 	"math"
-	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func TestNewRewardErrors(t *testing.T) {
@@ -28,9 +29,7 @@ func TestNewRewardErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := defaultParams()
 			c.change(&p)
-			if _, err := NewReward(c.reward, p, ""); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to contain %q", err, c.want)
-			}
+			expect.Error(t, expect.Err(NewReward(c.reward, p, "")), c.want)
 			// Parameters are checked only by the rewards that use them.
 			if _, err := NewReward("answer", p, ""); err != nil {
 				t.Errorf("answer reads the parameters of %s: %v", c.reward, err)
@@ -58,9 +57,7 @@ func TestNotScorable(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fn, err := NewReward(c.reward, c.p, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if got := fn(right); math.IsNaN(got) {
 				t.Fatal("a good input is not scorable")
 			}
@@ -76,16 +73,12 @@ func TestNotScorable(t *testing.T) {
 func TestOpening(t *testing.T) {
 	for name, want := range map[string]string{"plain": "", "question_only": "", "r1_zero": "<think>"} {
 		tpl, err := LookupTemplate(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if got := tpl.Opening(); got != want {
 			t.Errorf("template %s opens the completion with %q, want %q", name, got, want)
 		}
 		fn, err := NewReward("think_format", RewardParams{}, tpl.Opening())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		written := fn(RewardInput{Completion: "<think>a</think>b"})
 		continued := fn(RewardInput{Completion: "a</think>b"})
 		if wantWritten := indicator(want == ""); written != wantWritten || continued != 1-wantWritten {
@@ -100,16 +93,13 @@ func TestCosineFollowsItsBase(t *testing.T) {
 		p := defaultParams()
 		p.CosineCorrect = base
 		fn, err := NewReward("cosine", p, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if got := fn(in); math.Abs(got-want) > 1e-12 {
 			t.Errorf("cosine of %s = %v, want %v", base, got, want)
 		}
 		p.CosineMaxLen = 128
-		if fn, err = NewReward("cosine", p, ""); err != nil {
-			t.Fatal(err)
-		}
+		fn, err = NewReward("cosine", p, "")
+		expect.OK(t, err)
 		if got, mid := fn(in), want+math.Copysign(0.25, want); math.Abs(got-mid) > 1e-12 {
 			t.Errorf("cosine of %s half-way = %v, want %v", base, got, mid)
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func TestComputeStats(t *testing.T) {
@@ -39,9 +41,7 @@ func TestStatsOfNothing(t *testing.T) {
 		t.Fatal(err) // a mean of nothing must not be NaN, which JSON lacks
 	}
 	var m map[string]any
-	if err := json.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(b, &m))
 	if m["problems"] != 0.0 || m["top_answers"] == nil || m["types"] == nil || m["out_of_vocabulary"] == nil {
 		t.Errorf("stats of nothing: %s", b)
 	}

@@ -3,6 +3,8 @@ package gsm8k
 import (
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 const svampOne = `{"ID": "chal-1", "Body": "Packs cost 76 dollars ", "Question": "How much?", "Equation": "( 76.0 - 25.0 )", "Answer": 51.0, "Type": "Subtraction"}`
@@ -10,9 +12,7 @@ const svampOne = `{"ID": "chal-1", "Body": "Packs cost 76 dollars ", "Question":
 func TestReadSVAMP(t *testing.T) {
 	in := "\xef\xbb\xbf[\n  " + svampOne + ",\n  " + strings.ReplaceAll(svampOne, `"chal-1"`, `"chal-2"`) + "\n]\n"
 	ps, rep, err := ReadSVAMP(strings.NewReader(in), "svamp.json", ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if rep != (ReadReport{Lines: 2, Problems: 2}) {
 		t.Errorf("report %+v", rep)
 	}
@@ -44,9 +44,7 @@ func TestSVAMPAnswer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := `[{"Body":"b","Question":"q",` + c.fields + `}]`
 			ps, _, err := ReadSVAMP(strings.NewReader(in), "s.json", ReadOptions{Annotations: c.mode})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if ps[0].Answer != c.want || ps[0].ID != "s-00001" {
 				t.Errorf("ID %q, answer %q, want %q", ps[0].ID, ps[0].Answer, c.want)
 			}
@@ -91,9 +89,7 @@ func TestReadSVAMPBroken(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := ReadSVAMP(strings.NewReader(c.in), "s.json", ReadOptions{SkipBad: true})
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want it to contain %q", err, c.want)
-			}
+			expect.Error(t, err, c.want)
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func TestReadTurns(t *testing.T) {
@@ -25,9 +27,7 @@ func TestReadTurns(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "turns.jsonl")
-			if err := os.WriteFile(path, []byte(tt.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.WriteFile(path, []byte(tt.text), 0o644))
 			got, err := ReadTurns(path)
 			if !reflect.DeepEqual(got, tt.want) || (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v, %v; want %v, %q", got, err, tt.want, tt.says)

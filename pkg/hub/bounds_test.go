@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/internal/hubtest"
 	"grpo/internal/regular"
 )
@@ -75,9 +76,7 @@ func TestUnknownSize(t *testing.T) {
 			}
 			return large
 		}
-		if _, err := c.PullModel(t.Context(), request(t, t.TempDir(), "org/tiny")); err == nil || !strings.Contains(err.Error(), "64 MiB") {
-			t.Error(err)
-		}
+		expect.Error(t, expect.Err(c.PullModel(t.Context(), request(t, t.TempDir(), "org/tiny"))), "64 MiB")
 	})
 }
 
@@ -151,15 +150,11 @@ func TestLinksInTheCache(t *testing.T) {
 			_, c, _ := puller(t)
 			cache, outside := t.TempDir(), t.TempDir()
 			link := filepath.Join(cache, filepath.FromSlash(name))
-			if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.MkdirAll(filepath.Dir(link), 0o755))
 			if err := os.Symlink(outside, link); err != nil {
 				t.Skip(err)
 			}
-			if _, err := c.PullModel(t.Context(), request(t, cache, "org/tiny")); err == nil || !strings.Contains(err.Error(), "symbolic link") {
-				t.Error(err)
-			}
+			expect.Error(t, expect.Err(c.PullModel(t.Context(), request(t, cache, "org/tiny"))), "symbolic link")
 			if n := len(files(t, outside)); n > 0 {
 				t.Errorf("%d files outside the cache", n)
 			}
@@ -204,9 +199,7 @@ func TestSecondDownloadWaits(t *testing.T) {
 				<-waiting
 			}
 		}
-		if _, err := pull(c); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(pull(c)))
 		if err := <-done; err != nil {
 			t.Error(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/internal/hubtest"
 )
 
@@ -24,9 +25,7 @@ func fetched(t *testing.T, s *hubtest.Server, c *Client, part []byte) (path stri
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "x")
 	if part != nil {
-		if err := os.WriteFile(path+unfinished, part, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path+unfinished, part, 0o644))
 	}
 	data := s.Files["x.gguf"]
 	err = c.fetch(t.Context(), file{name: "x.gguf", url: s.URL + "/x.gguf", size: int64(len(data)), sum: hubtest.ETag("x.gguf", data)}, path)
@@ -86,9 +85,7 @@ func TestFetch(t *testing.T) {
 			var last int64
 			c.Progress = func(_ string, done, _ int64) { last = done }
 			path, err := fetched(t, s, c, tt.part)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if got, _ := os.ReadFile(path); !bytes.Equal(got, content) || last != int64(len(content)) {
 				t.Errorf("other content; progress %d", last)
 			}
@@ -170,9 +167,7 @@ func TestNoRedirectFromHTTPS(t *testing.T) {
 	defer secure.Close()
 	c := &Client{Endpoint: secure.URL, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}}
 	err := c.fetch(t.Context(), file{name: "x", url: secure.URL, size: 1, sum: strings.Repeat("0", 64)}, filepath.Join(t.TempDir(), "x"))
-	if err == nil || !strings.Contains(err.Error(), "without encryption") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, err, "without encryption")
 }
 
 // full is a disk without space.
@@ -216,21 +211,15 @@ func TestPullData(t *testing.T) {
 			t.Fatalf("%v, %+v", err, files)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte("mine"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.PullData(t.Context(), d, dir); err == nil || !strings.Contains(err.Error(), "exists with other content") {
-		t.Errorf("error %v", err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte("mine"), 0o644))
+	expect.Error(t, expect.Err(c.PullData(t.Context(), d, dir)), "exists with other content")
 	s.Files["o/r/a.jsonl"] = []byte("replaced\n")
 	other := filepath.Join(t.TempDir(), "d")
 	if _, err := c.PullData(t.Context(), d, other); err == nil || !strings.Contains(err.Error(), "its hash is") || len(files(t, other)) != 0 {
 		t.Errorf("error %v", err)
 	}
 	delete(s.Files, "o/r/a.jsonl")
-	if _, err := c.PullData(t.Context(), d, other); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(c.PullData(t.Context(), d, other)), "404")
 }
 
 func TestDataSets(t *testing.T) {
@@ -239,7 +228,5 @@ func TestDataSets(t *testing.T) {
 			t.Errorf("%s: %v", d.Name, err)
 		}
 	}
-	if _, err := FindDataSet("gsm8"); err == nil || !strings.Contains(err.Error(), `did you mean "gsm8k"?`) {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(FindDataSet("gsm8")), `did you mean "gsm8k"?`)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/hubcache"
 	"grpo/internal/hubtest"
 	"grpo/pkg/model/hf"
@@ -33,9 +34,7 @@ func TestHuggingFaceReadsOurs(t *testing.T) {
 	_, c, _ := puller(t)
 	cache := filepath.Join(t.TempDir(), "hub")
 	m, err := c.PullModel(t.Context(), request(t, cache, "org/tiny"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	const script = `
 from huggingface_hub import snapshot_download, scan_cache_dir
 info = scan_cache_dir()
@@ -62,9 +61,7 @@ for name in ["config.json", "tokenizer.json", "tokenizer_config.json", "model.sa
 		t.Fatalf("%s, %s, %v, want %s", path, pinned, err, filepath.Dir(got))
 	}
 	opened, err := hf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer opened.Close()
 	if _, err := opened.Read("model.embed_tokens.weight"); err != nil {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"grpo/internal/expect"
 	"grpo/internal/hubtest"
 )
 
@@ -26,9 +27,7 @@ func TestFullDisk(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the disk is full: free some space, then give the same command again") || len(*waits) > 0 {
 		t.Errorf("error %v, waits %v", err, *waits)
 	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=256k"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=256k"))
 	if err := c.fetch(t.Context(), f, dir+"/x"); err != nil {
 		t.Error(err)
 	}

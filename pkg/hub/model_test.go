@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/internal/hubcache"
 	"grpo/internal/hubtest"
 	"grpo/pkg/model/hf"
@@ -73,9 +74,7 @@ func TestPullModel(t *testing.T) {
 	s, c, _ := puller(t)
 	cache := t.TempDir()
 	m, err := c.PullModel(t.Context(), request(t, cache, "org/tiny"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	got, want := files(t, filepath.Join(cache, "models--org--tiny")), map[string]string{"refs/main": hubtest.Commit}
 	for _, name := range []string{"config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"} {
 		data := s.Files["org/tiny/"+name]
@@ -87,9 +86,7 @@ func TestPullModel(t *testing.T) {
 		t.Errorf("the cache has other files: %.3000v", got)
 	}
 	opened, err := hf.Open(m.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer opened.Close()
 	if _, err := opened.Read("model.embed_tokens.weight"); err != nil {
 		t.Error(err)
@@ -102,9 +99,8 @@ func TestPullModel(t *testing.T) {
 	}
 	// Again: nothing is downloaded. A damaged blob is.
 	before := len(s.Requests())
-	if m, err = c.PullModel(t.Context(), request(t, cache, "org/tiny@v1")); err != nil {
-		t.Fatal(err)
-	}
+	m, err = c.PullModel(t.Context(), request(t, cache, "org/tiny@v1"))
+	expect.OK(t, err)
 	for _, r := range s.Requests()[before:] {
 		if strings.HasPrefix(r, "GET") && !strings.Contains(r, "/api/") || !m.Files[3].Present {
 			t.Errorf("downloaded again: %s, %+v", r, m.Files)
@@ -114,9 +110,7 @@ func TestPullModel(t *testing.T) {
 		t.Error(err)
 	}
 	blob := filepath.Join(cache, "models--org--tiny", "blobs", hubtest.ETag("config.json", s.Files["org/tiny/config.json"]))
-	if err := os.WriteFile(blob, bytes.Repeat([]byte(" "), len(s.Files["org/tiny/config.json"])), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(blob, bytes.Repeat([]byte(" "), len(s.Files["org/tiny/config.json"])), 0o644))
 	if m, err = c.PullModel(t.Context(), request(t, cache, "org/tiny")); err != nil || m.Files[0].Present {
 		t.Errorf("a damaged blob stayed: %v", err)
 	}
@@ -297,9 +291,7 @@ func TestPullModelErrors(t *testing.T) {
 func TestTokenStaysWithTheHub(t *testing.T) {
 	s, c, _ := puller(t)
 	s.Token, c.Token = "hf_secret", "hf_secret"
-	if _, err := c.PullModel(t.Context(), request(t, t.TempDir(), "org/tiny")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(c.PullModel(t.Context(), request(t, t.TempDir(), "org/tiny"))))
 	if s.Leaked() {
 		t.Error("the token was sent to another host")
 	}

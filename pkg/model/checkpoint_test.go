@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model"
 	"grpo/pkg/model/safetensors"
 )
@@ -42,9 +43,7 @@ func smallCheckpoint() *model.Checkpoint {
 func encode(t testing.TB, c *model.Checkpoint) []byte {
 	t.Helper()
 	data, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return data
 }
 
@@ -70,9 +69,7 @@ func TestCheckpointNames(t *testing.T) {
 			c.cut(in)
 			data := encode(t, in)
 			f, err := safetensors.Read("x", bytes.NewReader(data), int64(len(data)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			var got, want []string
 			for _, x := range f.Tensors {
 				got = append(got, x.Name)
@@ -89,9 +86,7 @@ func TestCheckpointNames(t *testing.T) {
 				t.Errorf("critic.head.weight has shape %v", w.Shape)
 			}
 			out, err := decode(data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if (out.M == nil) != (in.M == nil) || (out.V == nil) != (in.V == nil) || (out.Reference == nil) != (in.Reference == nil) || (out.Critic == nil) != (in.Critic == nil) {
 				t.Errorf("read %+v", out)
 			}
@@ -135,17 +130,11 @@ func TestReadIsStrict(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, err := safetensors.Read("x", bytes.NewReader(whole), int64(len(whole)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			c.spoil(f)
 			data, err := safetensors.Encode(f.Tensors, f.Metadata)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := decode(data); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
-			}
+			expect.OK(t, err)
+			expect.Error(t, expect.Err(decode(data)), c.want)
 		})
 	}
 }
@@ -171,9 +160,7 @@ func TestEncodeRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := smallCheckpoint()
 			c.spoil(x)
-			if _, err := x.Encode(); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
-			}
+			expect.Error(t, expect.Err(x.Encode()), c.want)
 		})
 	}
 }
@@ -182,17 +169,11 @@ func TestEncodeRefuses(t *testing.T) {
 func TestChecksummedCheckpoint(t *testing.T) {
 	in := smallCheckpoint()
 	data, err := in.EncodeChecksummed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	out, err := decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	plain, err := decode(encode(t, in))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if !out.Checksummed || plain.Checksummed {
 		t.Errorf("checksummed %v, plain %v", out.Checksummed, plain.Checksummed)
 	}
@@ -200,9 +181,7 @@ func TestChecksummedCheckpoint(t *testing.T) {
 		t.Error("the file with a checksum has other content")
 	}
 	data[len(data)-1] ^= 1 // the sign of a weight
-	if _, err := decode(data); err == nil || !strings.Contains(err.Error(), "checksum") {
-		t.Errorf("a changed weight: %v", err)
-	}
+	expect.Error(t, expect.Err(decode(data)), "checksum")
 	in.Metadata["critic.updates"] = "1"
 	if _, err := in.EncodeChecksummed(); err == nil {
 		t.Error("a key of the critic's own was taken")
@@ -227,13 +206,9 @@ func TestReadWeightsFile(t *testing.T) {
 	}
 	c := model.Checkpoint{Params: p, M: p.Zeros(), V: p.Zeros(), Reference: p.Zeros()}
 	data, err := c.EncodeChecksummed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	path := filepath.Join(t.TempDir(), "c.safetensors")
-	if err := os.WriteFile(path, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, data, 0o666))
 	got, err := model.ReadWeightsFile(path)
 	if err != nil || p.Match(got) != nil || !slices.Equal(got.Flat, p.Flat) {
 		t.Fatalf("got %v, %v", got, err)

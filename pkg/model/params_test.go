@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model"
 )
 
@@ -30,9 +31,7 @@ func TestMixInto(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ref, policy := filled(3, c.ref), filled(3, c.policy)
-			if err := model.MixInto(ref, policy, c.alpha); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, model.MixInto(ref, policy, c.alpha))
 			if i := slices.IndexFunc(ref.Flat, func(v float32) bool { return v != c.mixed }); i >= 0 {
 				t.Errorf("element %d is %v, want %v", i, ref.Flat[i], c.mixed)
 			}
@@ -46,9 +45,7 @@ func TestMixInto(t *testing.T) {
 			t.Errorf("alpha %v: error %v", alpha, err)
 		}
 	}
-	if err := model.MixInto(filled(3, 1), filled(4, 2), 0.5); err == nil || !strings.Contains(err.Error(), "shape [5 4]") {
-		t.Errorf("another size: error %v", err)
-	}
+	expect.Error(t, model.MixInto(filled(3, 1), filled(4, 2), 0.5), "shape [5 4]")
 }
 
 // filled has one number everywhere.
@@ -73,9 +70,7 @@ func TestMixIntoLaws(t *testing.T) {
 		ref, policy := draw("ref"), draw("policy")
 		copy(policy.Flat[:4], ref.Flat[:4]) // agreed
 		old := ref.Clone()
-		if err := model.MixInto(ref, policy, alpha); err != nil {
-			r.Fatal(err)
-		}
+		expect.OK(r, model.MixInto(ref, policy, alpha))
 		for i, got := range ref.Flat {
 			a, b := old.Flat[i], policy.Flat[i]
 			want := alpha*float64(b) + (1-alpha)*float64(a)
@@ -180,9 +175,7 @@ func TestParams(t *testing.T) {
 	if q.Zero(); slices.ContainsFunc(q.Flat, func(v float32) bool { return v != 0 }) {
 		t.Error("Zero left a number")
 	}
-	if err := q.Set(params(5, 3, 4, 1)); err == nil || !strings.Contains(err.Error(), "40 numbers into 44") {
-		t.Errorf("Set of another size: %v", err)
-	}
+	expect.Error(t, q.Set(params(5, 3, 4, 1)), "40 numbers into 44")
 	if name, ok := p.Finite(); !ok {
 		t.Errorf("%s is not finite", name)
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func TestParseAnswer(t *testing.T) {
@@ -88,9 +90,7 @@ func FuzzParseAnswer(f *testing.F) {
 			}
 		}
 		text, err := json.Marshal(again)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if back, err := parseAnswer(text, 1, 2); err != nil || !equal(back.Rewards, s.Rewards) {
 			t.Errorf("%s reads back as %v, %v", text, back.Rewards, err)
 		}
@@ -114,9 +114,7 @@ func TestJoin(t *testing.T) {
 func TestRequest(t *testing.T) {
 	b := batch(3, 1, "12")
 	line, err := request{Version: Version, ID: 1, Step: 3, MaxTokens: 64, Completions: b.Completions}.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	want := `{"version":1,"id":1,"step":3,"max_tokens":64,"completions":[{"prompt":"How many?\n",` +
 		`"completion":"0 \u2028 <<1+1=2>>\n\ufffd","tokens":[1,2],"ended":false,"answer":"12","right":false,"formatted":false,` +
 		`"problem":{"id":"","question":"","solution":"","type":"","fact":""}}]}` + "\n"

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"grpo/internal/expect"
 )
 
 // TestMain makes the test binary a command: "serve MODE [ARG]" answers requests, with the faults of
@@ -129,9 +131,7 @@ func open(t *testing.T, ctx context.Context, s Spec) (f Function, notes *[]strin
 	t.Helper()
 	notes = new([]string)
 	f, err := Open(ctx, s, func(text string) { *notes = append(*notes, text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(f.Close)
 	return f, notes
 }
@@ -149,9 +149,7 @@ func TestCommand(t *testing.T) {
 			f, notes := open(t, t.Context(), s)
 			for step := 1; step <= 3; step++ {
 				got, err := f.Score(batch(step, 2, "1", "2", "3", "", "5", "6", "7", "8"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				if want := []float64{1, 2, 3, nan, 5, 6, 7, 8}; !equal(got.Rewards, want) {
 					t.Fatalf("step %d: rewards %v, want %v", step, got.Rewards, want)
 				}
@@ -172,9 +170,7 @@ func TestWorkers(t *testing.T) {
 	var first []any
 	for step := range 2 {
 		got, err := f.Score(batch(step, 2, "1", "2", "3", "4", "5", "6"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		pids := got.Columns["pid"]
 		if pids[0] != pids[1] || pids[2] != pids[5] || pids[0] == pids[2] {
 			t.Errorf("processes %v", pids)
@@ -263,9 +259,7 @@ func TestEager(t *testing.T) {
 	f, _ := open(t, t.Context(), spec("eager"))
 	b := batch(1, 1, "1")
 	b.Completions[0].Completion = strings.Repeat("x", 1<<20)
-	if _, err := f.Score(b); err == nil || !strings.Contains(err.Error(), "not the JSON object") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(f.Score(b)), "not the JSON object")
 }
 
 // TestEnd: closing, and the end of the context, kill a process that does not end by itself, with the
@@ -277,12 +271,8 @@ func TestEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := spec("grandchild", pidFile)
 		f, err := Open(ctx, s, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Score(batch(1, 1, "1")); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
+		expect.OK(t, expect.Err(f.Score(batch(1, 1, "1"))))
 		if how == "cancel" {
 			cancel()
 			if _, err := f.Score(batch(2, 1, "1")); !errors.Is(err, context.Canceled) {
@@ -292,9 +282,7 @@ func TestEnd(t *testing.T) {
 		f.Close()
 		cancel()
 		text, err := os.ReadFile(pidFile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		pid, _ := strconv.Atoi(string(text))
 		deadline := time.Now().Add(5 * time.Second)
 		for alive(pid) && time.Now().Before(deadline) {
@@ -323,9 +311,7 @@ func TestCancel(t *testing.T) {
 
 func TestMissingProgram(t *testing.T) {
 	_, err := Open(t.Context(), Spec{Name: "judge", Command: []string{"./no-such-program", "a b"}}, nil)
-	if err == nil || !strings.Contains(err.Error(), "reward judge: start ./no-such-program 'a b': ") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, err, "reward judge: start ./no-such-program 'a b': ")
 }
 
 func TestPattern(t *testing.T) {
@@ -391,9 +377,7 @@ func TestExpr(t *testing.T) {
 func TestHashFiles(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "r.py")
-	if err := os.WriteFile(script, []byte("1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(script, []byte("1"), 0o600))
 	a, err := HashFiles([]string{"python3", script, "--flag", dir, filepath.Join(dir, "missing")})
 	if err != nil || len(a) != 1 || a[script] != "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b" {
 		t.Errorf("%v, %v", a, err)

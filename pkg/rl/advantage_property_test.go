@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 // The sum of three times 0.1 over 3 is not 0.1 in floating point; the advantages of such a group
@@ -23,9 +25,7 @@ func TestEqualRewardsGiveExactlyZero(t *testing.T) {
 				continue
 			}
 			a, st, err := GroupAdvantages(rewards, g, opt)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			expect.OK(rt, err)
 			if opt.Normalizer == NormalizerWhiten { // whose centre is the batch's
 				continue
 			}
@@ -63,9 +63,7 @@ func forAdvantages(t *testing.T, law func(rt *rapid.T, r []float64, g int, opt A
 				opt := everyAdvantage(n, g)[i]
 				r := drawRewards(rt, n*g, 2)
 				a, _, err := GroupAdvantages(r, g, opt)
-				if err != nil {
-					rt.Fatal(err)
-				}
+				expect.OK(rt, err)
 				law(rt, r, g, opt, a)
 			})
 		})
@@ -85,9 +83,7 @@ func TestAdvantagesShiftInvariant(t *testing.T) {
 			shifted[i] += 3.25
 		}
 		b, _, err := GroupAdvantages(shifted, g, opt)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		expect.OK(rt, err)
 		for i := range a {
 			if !closeTo(a[i], b[i]) {
 				rt.Fatalf("advantages of r %v, of r+3.25 %v", a, b)
@@ -107,9 +103,7 @@ func TestAdvantagesFollowPermutation(t *testing.T) {
 		}
 		opt.Lengths = ll
 		b, _, err := GroupAdvantages(rr, g, opt)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		expect.OK(rt, err)
 		for i, j := range order {
 			if !closeTo(b[i], a[j]) {
 				rt.Fatalf("advantages %v, permuted by %v: %v", a, order, b)

@@ -3,6 +3,8 @@ package rl
 import (
 	"math"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 var nan = math.NaN()
@@ -65,9 +67,7 @@ func TestGroupAdvantages(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, _, err := GroupAdvantages(c.rewards, c.group, c.opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			for i := range got {
 				if math.Abs(got[i]-c.want[i]) > 1e-9 {
 					t.Fatalf("got %v, want %v", got, c.want)
@@ -82,9 +82,7 @@ func TestAdvantageStats(t *testing.T) {
 	for _, norm := range []Normalizer{NormalizerNone, NormalizerGroupStd, NormalizerBatchStd} {
 		t.Run(string(norm), func(t *testing.T) {
 			_, st, err := GroupAdvantages(rewards, 2, AdvantageOptions{Baseline: BaselineGroupMean, Normalizer: norm, Eps: 1e-6})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			// Zero-variance groups are counted group by group, whatever scales the advantages.
 			if st.Groups != 4 || st.ZeroStdGroups != 1 || st.ZeroAdvantageGroups != 3 || st.FracRewardZeroStd != 0.25 {
 				t.Errorf("counts: %+v", st)

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 // logRatios are the differences logp - old that drawn batches are made of. None
@@ -130,11 +132,9 @@ func every() []named {
 	return out
 }
 
-func mustLoss(rt interface{ Fatal(...any) }, c LossConfig, b Batch) Result {
+func mustLoss(rt expect.TB, c LossConfig, b Batch) Result {
 	r, err := Loss(c, b)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	expect.OK(rt, err)
 	return r
 }
 

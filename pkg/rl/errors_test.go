@@ -2,8 +2,9 @@ package rl
 
 import (
 	"math"
-	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // lossError is the error of [Loss] for a batch of (2, 3) whose configuration or input is changed.
@@ -222,8 +223,6 @@ func TestErrors(t *testing.T) {
 		{"do not cover", preferenceError(func(_ *PreferenceConfig, b *PreferenceBatch) { b.Totals = PreferenceTotals{1, 2} })},
 		{"do not cover", preferenceError(func(_ *PreferenceConfig, b *PreferenceBatch) { b.Totals = PreferenceTotals{2, 1} })},
 	} {
-		if err := c.call(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want one with %q", err, c.want)
-		}
+		expect.Error(t, c.call(), c.want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model/kernel"
 )
 
@@ -98,9 +99,7 @@ func tokenLosses(key string, cfg LossConfig, adv func(cs336Inputs) array, offPol
 			b.OldLogProbs = in.OldLogProbs
 		}
 		got := make([]float64, cs336Shape.Len())
-		if err := TokenLosses(cfg, b, got); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, TokenLosses(cfg, b, got))
 		sameValues(t, key, got, want[key].Data)
 	}
 }
@@ -112,9 +111,7 @@ func groupNormalized(useStd bool) cs336Check {
 	return func(t *testing.T, in cs336Inputs, want map[string]snapshot) {
 		opt := AssignmentAdvantages(ReinforceWithBaseline, useStd, in.AdvantageEps)
 		got, _, err := GroupAdvantages(in.DummyRawRewards, in.GroupSize, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		sameValues(t, "normalized_rewards", got, want["normalized_rewards"].Data)
 		sameValues(t, "raw_rewards", in.DummyRawRewards, want["raw_rewards"].Data)
 	}
@@ -131,9 +128,7 @@ func maskedDim(mean bool, dim int) cs336Check {
 		} else {
 			got, err = MaskedNormalize(x, mask, shape, dim, in.NormalizeConstant)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		sameValues(t, "array", got, want["array"].Data)
 		nan := 0
 		for _, v := range got {
@@ -155,9 +150,7 @@ func trainStep(steps int, step func(in cs336Inputs, mask []bool) (Result, error)
 		grad := make([]float64, cs336Shape.Len())
 		for range steps {
 			r, err := step(in, in.ResponseMask.bools())
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			losses = append(losses, r.Loss)
 			for i, g := range r.Grad {
 				grad[i] += g
@@ -256,17 +249,13 @@ func cs336New() map[string]cs336Check {
 			rewards[i] = float64(digit.Mod(digit, big.NewInt(10)).Int64()) / 10
 		}
 		got, err := CombineRewards([][]float64{rewards}, []float64{1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		sameValues(t, "rewards", got, want["array"].Data)
 	}
 	m["test_compute_group_normalized_rewards_grpo"] = func(t *testing.T, _ cs336Inputs, want map[string]snapshot) {
 		opt := AdvantageOptions{Baseline: BaselineGroupMean, Normalizer: NormalizerGroupStd, Eps: 1e-6}
 		got, _, err := GroupAdvantages([]float64{1, 0, 0, 1}, 2, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		sameValues(t, "advantages", got, want["advantages"].Data)
 	}
 	m["test_compute_policy_gradient_loss_on_policy"] = tokenLosses("array", LossConfig{Loss: ReinforceWithBaseline}, rawRewards, false)
@@ -278,9 +267,7 @@ func cs336New() map[string]cs336Check {
 		return func(t *testing.T, in cs336Inputs, want map[string]snapshot) {
 			mask := in.ResponseMask.bools()
 			got, err := Aggregate(a, z, cs336Shape, poison(in.PolicyLogProbs, mask), mask, Totals{}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameValue(t, "array", got, want["array"].Data[0])
 		}
 	}

@@ -3,6 +3,8 @@ package rl
 import (
 	"math"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // completionCase is one completion of the reference data: the values of all predicted tokens of prompt and
@@ -155,9 +157,7 @@ func TestGoldenPreference(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			c.compare(t, got, b)
 		})
 	}
@@ -225,9 +225,7 @@ func TestGoldenRewardModelLoss(t *testing.T) {
 			got, err := BradleyTerry(RewardPairs{
 				Chosen: c.RewardsChosen, Rejected: c.RewardsRejected, Margins: c.Margin, Centering: c.Centering,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameWithin(t, "loss", valueTol, []float64{got.Loss}, []float64{c.Loss})
 			sameWithin(t, "loss in float64", exactTol, []float64{got.Loss}, []float64{c.LossF64})
 			scale := largest(c.GradChosen, c.GradRejected)
@@ -260,9 +258,7 @@ func TestGoldenSupervisedLoss(t *testing.T) {
 				weights[i] = 1
 			}
 			got, err := Supervised(c.LossType, c.LogProbs, weights, float64(c.Tokens), make([]float64, len(weights)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameWithin(t, "loss", valueTol, []float64{got}, []float64{c.Loss})
 		})
 	}

@@ -5,15 +5,15 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // TestGoldenReference compares the package with testdata/reference.py, a second
 // implementation in PyTorch, whose gradients are from autograd.
 func TestGoldenReference(t *testing.T) {
 	data, err := os.ReadFile("testdata/reference_cases.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var ref struct {
 		Inputs struct {
 			Rewards, Lengths, Greedy, Mask, Entropies, Advantages, Differences array
@@ -57,9 +57,7 @@ func TestGoldenReference(t *testing.T) {
 				opt.GreedyRewards = in.Greedy
 			}
 			got, _, err := GroupAdvantages(in.Rewards, groupSize, opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			exactly(t, "advantages", got, c.Advantages)
 		})
 	}
@@ -71,9 +69,7 @@ func TestGoldenReference(t *testing.T) {
 	for i, c := range ref.Losses {
 		t.Run(fmt.Sprintf("loss %d/%s", i, c.Loss), func(t *testing.T) {
 			got, err := Loss(c.config(), b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			exactly(t, "loss", []float64{got.Loss}, []float64{c.Value})
 			exactly(t, "gradient", within(got.Grad, mask), c.Grad)
 		})
@@ -88,9 +84,7 @@ func TestGoldenReference(t *testing.T) {
 		t.Run("aggregation/"+string(c.Aggregation), func(t *testing.T) {
 			weights := make([]float64, shape.Len())
 			got, err := Aggregate(c.Aggregation, in.Z, shape, b.LogProbs, mask, Totals{}, weights)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			exactly(t, "value", []float64{got}, []float64{c.Value})
 			exactly(t, "weights", within(weights, mask), c.Weights)
 		})

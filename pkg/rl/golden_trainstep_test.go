@@ -1,6 +1,10 @@
 package rl
 
-import "testing"
+import (
+	"testing"
+
+	"grpo/internal/expect"
+)
 
 // TestGoldenCS336TrainSteps runs whole train steps of 2026: rewards to
 // advantages to loss and gradient, in two micro-batches.
@@ -47,16 +51,13 @@ func TestGoldenCS336TrainSteps(t *testing.T) {
 				cfg.Loss, cfg.Epsilon, b.OldLogProbs = GRPOClip, in.Cliprange, poison(in.Old, mask)
 			}
 			var err error
-			if b.Advantages, _, err = GroupAdvantages(in.RawRewards, in.GroupSize, opt); err != nil {
-				t.Fatal(err)
-			}
+			b.Advantages, _, err = GroupAdvantages(in.RawRewards, in.GroupSize, opt)
+			expect.OK(t, err)
 			sameValues(t, "advantages", b.Advantages, c.Advantages)
 			loss, grad := 0.0, []float64(nil)
 			for _, part := range split(b, b.Shape.B/in.Accumulation) {
 				r, err := Loss(cfg, part)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				loss += r.Loss
 				grad = append(grad, r.Grad...)
 			}

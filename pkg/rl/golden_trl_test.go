@@ -6,14 +6,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func testdata(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return data
 }
 
@@ -85,16 +85,13 @@ func TestGoldenTRLLoss(t *testing.T) {
 	for i, c := range data.Cases {
 		t.Run(c.Config.name(i), func(t *testing.T) {
 			cfg, err := TRLLoss(c.Config.TRLOptions)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			b := data.Inputs.batch()
 			if c.Config.OnPolicy {
 				b.OldLogProbs = nil
 			}
-			if b.PolicyMask, err = TopEntropyMask(b.Shape, b.Entropies, b.Mask, c.Config.TopEntropy); err != nil {
-				t.Fatal(err)
-			}
+			b.PolicyMask, err = TopEntropyMask(b.Shape, b.Entropies, b.Mask, c.Config.TopEntropy)
+			expect.OK(t, err)
 			b.Totals = Count(b.Shape, b.Mask, b.PolicyMask)
 			switch c.Config.LossType {
 			case "cispo", "dapo", "vespo": // the cases give these the tokens of this batch alone
@@ -102,9 +99,7 @@ func TestGoldenTRLLoss(t *testing.T) {
 				b.Totals = b.Totals.Times(c.Config.Accumulation)
 			}
 			got, err := Loss(cfg, b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameValue(t, "loss", got.Loss, c.Loss)
 			sameValues(t, "gradient", got.Grad, c.Grad)
 			for _, name := range sortedKeys(c.Metrics) {
@@ -185,24 +180,16 @@ func TestGoldenTRLAdvantages(t *testing.T) {
 			rewards := columns(c.Rewards, len(c.Weights))
 			if c.Multi == "normalize_then_sum" {
 				got, err := NormalizeThenSum(rewards, c.Weights, c.G, eps)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				sameValues(t, "advantages", got, c.Advantages)
 				return
 			}
 			sum, err := CombineRewards(rewards, c.Weights)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			opt, err := ScaleRewards(c.Scale, eps)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			got, st, err := GroupAdvantages(sum, c.G, opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameValues(t, "advantages", got, c.Advantages)
 			if c.Scale == "batch" { // TRL tests the batch's deviation here; ours stays per group
 				sameValue(t, "batch std", st.RewardStd, c.Std[0])
@@ -220,26 +207,21 @@ func TestGoldenTRLAdvantages(t *testing.T) {
 		t.Run(fmt.Sprintf("rloo/%02d", i), func(t *testing.T) {
 			rewards := columns(c.Rewards, len(c.Weights))
 			sum, err := CombineRewards(rewards, c.Weights)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if c.ClipRange != nil {
 				ClipRewards(sum, c.ClipRange[0], c.ClipRange[1])
 			}
 			if c.Beta != 0 {
 				s := Shape{len(sum), len(data.KL.Mask) / len(sum)}
-				if sum, err = KLInReward(s, sum, data.KL.Old, data.KL.Ref, data.KL.Mask.bools(), K1, c.Beta); err != nil {
-					t.Fatal(err)
-				}
+				sum, err = KLInReward(s, sum, data.KL.Old, data.KL.Ref, data.KL.Mask.bools(), K1, c.Beta)
+				expect.OK(t, err)
 			}
 			opt := AdvantageOptions{Baseline: BaselineLeaveOneOut, Normalizer: NormalizerNone, Eps: eps}
 			if c.Normalize {
 				opt.Normalizer = NormalizerWhiten
 			}
 			got, _, err := GroupAdvantages(sum, c.G, opt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameValues(t, "advantages", got, c.Advantages)
 		})
 	}

@@ -3,6 +3,8 @@ package rl
 import (
 	"fmt"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // spread gives each token of a sequence the sequence's advantage: (B) to (B, T),
@@ -99,9 +101,7 @@ func TestGoldenVerl(t *testing.T) {
 				t.Fatal("no estimator of this name")
 			}
 			got, err := f()
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameValues(t, "advantages", got, data.Advantages[name])
 		})
 	}
@@ -112,13 +112,9 @@ func TestGoldenVerl(t *testing.T) {
 				LossMode: c.Mode, LossAggMode: c.Agg, ClipRatio: 0.2, ClipRatioC: c.Config.DualClip,
 				LossScaleFactor: c.Config.Batch.Scale,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			got, err := Loss(cfg, data.Inputs.batch())
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameValue(t, "loss", got.Loss, c.Loss)
 			sameValues(t, "gradient", got.Grad, c.Grad)
 			for _, name := range sortedKeys(c.Metrics) {
@@ -167,9 +163,7 @@ func TestGoldenVerl(t *testing.T) {
 				a, z = SeqMeanTokenSumNorm, 10
 			}
 			got, err := Aggregate(a, z, s, poison(data.Agg["loss_mat"], mask), mask, Totals{}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameValue(t, "loss", got, data.Agg[name][0])
 		})
 	}
@@ -200,9 +194,7 @@ func TestGoldenOpenRLHF(t *testing.T) {
 				cfg.Aggregation = MaskedMeanSeq
 			}
 			got, err := Loss(cfg, in.batch())
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameValue(t, "loss", got.Loss, c.Loss)
 			sameValues(t, "gradient", got.Grad, c.Grad)
 			samePointer(t, "clip_ratio", got.Stats.ClipFraction(), c.ClipRatio)

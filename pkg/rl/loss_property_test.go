@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 // forEvery checks a property on drawn batches for every loss and aggregation.
@@ -219,9 +221,7 @@ func TestLossIntoUsesItsBuffersAgain(t *testing.T) {
 		var r Result
 		for range 3 {
 			b := drawBatch(rt)
-			if err := LossInto(c, b, &r); err != nil {
-				rt.Fatal(err)
-			}
+			expect.OK(rt, LossInto(c, b, &r))
 			want := mustLoss(rt, c, b)
 			if r.Loss != want.Loss || r.Stats != want.Stats || !slices.Equal(r.Grad, want.Grad) || !slices.Equal(r.GradEntropy, want.GradEntropy) {
 				rt.Fatalf("used again %+v, fresh %+v", r, want)

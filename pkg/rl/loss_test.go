@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func all(n int) []bool { return slices.Repeat([]bool{true}, n) }
@@ -47,9 +49,7 @@ func TestLossByHand(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := Loss(c.cfg, Batch{Shape: Shape{1, len(c.lp)}, LogProbs: c.lp, OldLogProbs: c.old, Advantages: c.adv, Mask: c.mask})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if !closeTo(r.Loss, c.loss) {
 				t.Errorf("loss %v, want %v", r.Loss, c.loss)
 			}
@@ -82,9 +82,7 @@ func TestEntropyBonusByHand(t *testing.T) {
 		{true, -0.5 * (1 + 3) / 3, []float64{-0.5 / 3, 0, -0.5 / 3, 0}},
 	} {
 		r, err := Loss(LossConfig{Loss: ReinforceWithBaseline, Aggregation: TokenMean, EntropyCoef: 0.5, EntropyOverAll: c.over}, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if !closeTo(r.Loss, c.loss) || !slices.EqualFunc(r.GradEntropy, c.grad, closeTo) {
 			t.Errorf("over all %v: loss %v, gradient %v, want %v and %v", c.over, r.Loss, r.GradEntropy, c.loss, c.grad)
 		}
@@ -99,9 +97,7 @@ func TestLossIntoDoesNotAllocate(t *testing.T) {
 	c := LossConfig{Loss: GRPOClip, Epsilon: 0.2, Aggregation: MaskedMeanSeq}
 	var r Result
 	if n := testing.AllocsPerRun(20, func() {
-		if err := LossInto(c, b, &r); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, LossInto(c, b, &r))
 	}); n > 0 {
 		t.Errorf("%v allocations a call", n)
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 var runMutants = flag.Bool("mutants", false, "break the package in many small ways and check that the tests notice (minutes)")
@@ -107,9 +109,7 @@ var mutants = []struct{ name, file, from, to string }{
 func TestMutantsFit(t *testing.T) {
 	for _, m := range mutants {
 		src, err := os.ReadFile(m.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if n := strings.Count(string(src), m.from); n != 1 {
 			t.Errorf("%s: %s has the text to replace %d times; the list is out of date", m.name, m.file, n)
 		}
@@ -123,28 +123,18 @@ func TestMutantsAreCaught(t *testing.T) {
 		t.Skip("takes minutes: run make mutants")
 	}
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			path := filepath.Join(dir, m.file)
 			src, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			tmp := t.TempDir()
 			overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: filepath.Join(tmp, m.file)}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			mutant := strings.Replace(string(src), m.from, m.to, 1)
-			if err := os.WriteFile(filepath.Join(tmp, m.file), []byte(mutant), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(tmp, "overlay.json"), overlay, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.WriteFile(filepath.Join(tmp, m.file), []byte(mutant), 0o600))
+			expect.OK(t, os.WriteFile(filepath.Join(tmp, "overlay.json"), overlay, 0o600))
 			out, err := exec.Command("go", "test", "-vet=off", "-failfast", "-overlay", filepath.Join(tmp, "overlay.json"),
 				".", "-args", "-rapid.nofailfile").CombinedOutput()
 			switch {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 func TestMakePairsByHand(t *testing.T) {
@@ -42,9 +44,7 @@ func TestMakePairsProperties(t *testing.T) {
 				rewards := rapid.SliceOfN(rapid.SampledFrom([]float64{-0.5, 0, 0, 0.5, 1, nan}), size*groups, size*groups).Draw(rt, "rewards")
 				lengths := rapid.SliceOfN(rapid.IntRange(1, 9), size*groups, size*groups).Draw(rt, "lengths")
 				pairs, err := MakePairs(rewards, lengths, size, PairOptions{Rule: PairRule(rule)})
-				if err != nil {
-					rt.Fatal(err)
-				}
+				expect.OK(rt, err)
 				used, perGroup, last := map[int]bool{}, make([]int, groups), 0
 				for _, p := range pairs {
 					g := p.Chosen / size

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 func TestGAE(t *testing.T) {
@@ -21,9 +23,7 @@ func TestGAE(t *testing.T) {
 		{"between", 0.5, 0.5, []float64{-0.375 + 0.25*(0.125+0.25*0.25), 0.125 + 0.25*0.25, 0.25, 0}},
 	} {
 		a, ret, err := GAE(s, r, v, mask, c.gamma, c.lambda)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		sameValues(t, c.name, a, c.want)
 		for i, in := range mask {
 			if in && ret[i] != a[i]+v[i] || !in && ret[i] != 0 {
@@ -39,9 +39,7 @@ func TestValueLoss(t *testing.T) {
 		v, old, ret := b.LogProbs, b.OldLogProbs, b.RefLogProbs
 		for _, clip := range []float64{0, 0.1} {
 			loss, grad, frac, err := ValueLoss(b.Shape, v, old, ret, b.Mask, clip, MaskedMeanSeq, 0, Totals{})
-			if err != nil {
-				rt.Fatal(err)
-			}
+			expect.OK(rt, err)
 			if clip == 0 && frac != 0 || math.IsNaN(loss) {
 				rt.Fatalf("loss %v, clip fraction %v", loss, frac)
 			}

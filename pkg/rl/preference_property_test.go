@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 // drawPreferences draws pairs with holes in the mask, NaN wherever it is false, and at least one
@@ -70,11 +72,9 @@ func forEveryPreference(t *testing.T, law func(rt *rapid.T, c PreferenceConfig, 
 	}
 }
 
-func mustPreference(rt interface{ Fatal(...any) }, c PreferenceConfig, b PreferenceBatch) PreferenceResult {
+func mustPreference(rt expect.TB, c PreferenceConfig, b PreferenceBatch) PreferenceResult {
 	r, err := Preference(c, b)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	expect.OK(rt, err)
 	return r
 }
 

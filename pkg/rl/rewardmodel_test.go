@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 func drawRewardPairs(rt *rapid.T) RewardPairs {
@@ -22,11 +24,9 @@ func drawRewardPairs(rt *rapid.T) RewardPairs {
 	return b
 }
 
-func mustBradleyTerry(rt interface{ Fatal(...any) }, b RewardPairs) RewardLoss {
+func mustBradleyTerry(rt expect.TB, b RewardPairs) RewardLoss {
 	r, err := BradleyTerry(b)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	expect.OK(rt, err)
 	return r
 }
 
@@ -100,9 +100,7 @@ func TestSupervised(t *testing.T) {
 func TestCalibrate(t *testing.T) {
 	log3 := math.Log(3) // a probability of 3/4
 	c, err := Calibrate([]float64{log3, log3, log3, 0, 2}, []float64{0, 0, 0, log3, 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	// Four pairs at 3/4, of which the model is right about three, and one without a preference.
 	if math.Abs(c.ECE) > 1e-12 || math.Abs(c.Brier-(3./16+9./16+1./4)/5) > 1e-12 {
 		t.Errorf("%+v", c)
@@ -131,9 +129,7 @@ func TestCalibrateDrawnLabels(t *testing.T) {
 		chosen, rejected, twice = append(chosen, d), append(rejected, 0), append(twice, 2*d)
 	}
 	good, err := Calibrate(chosen, rejected)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	bad, err := Calibrate(twice, rejected)
 	if err != nil || good.ECE > 0.02 || bad.ECE < 0.05 || bad.Brier < good.Brier {
 		t.Errorf("%+v, with twice the scores %+v, %v", good, bad, err)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // A sequence without tokens adds 0 and still counts if the mean is over sequences; verl's means are over the others.
@@ -19,9 +21,7 @@ func TestEmptySequencesCount(t *testing.T) {
 	} {
 		w := []float64{9, 9, 9, 9}
 		got, err := Aggregate(c.agg, 4, s, x, mask, Totals{}, w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if got != c.want || w[0]*1+w[1]*3 != c.want || w[2] != 0 {
 			t.Errorf("%s: %v with weights %v, want %v", c.agg, got, w, c.want)
 		}
@@ -38,9 +38,7 @@ func TestStatsByHand(t *testing.T) {
 		Entropies: []float64{1, 2, 6, nan}, RefLogProbs: []float64{math.Log(2) - 1, -1, math.Log(0.25) + 1, nan},
 	}
 	r, err := Loss(LossConfig{Loss: GRPOClip, Epsilon: 0.2, Aggregation: TokenMean, Beta: 1, KL: K1}, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	s := r.Stats
 	if s.Sequences != 2 || s.Tokens != 3 {
 		t.Errorf("counts %+v", s)
@@ -67,9 +65,8 @@ func TestStatsByHand(t *testing.T) {
 	// old policy is still a mean over tokens: sequence 0 has the ratio sqrt(2).
 	cfg := LossConfig{Loss: GRPOClip, Epsilon: 0.2, DualClip: 1.1, Level: SequenceLevel, Aggregation: TokenMean}
 	b.Advantages = []float64{-1, -1}
-	if r, err = Loss(cfg, b); err != nil {
-		t.Fatal(err)
-	}
+	r, err = Loss(cfg, b)
+	expect.OK(t, err)
 	samePointer(t, "sequences clipped", r.Stats.ClipFraction(), 0.5)
 	samePointer(t, "sequences at the dual clip", r.Stats.ClipFractionDual(), 0.5)
 	samePointer(t, "mean ratio", r.Stats.MeanRatio(), (2*math.Sqrt2+0.25)/3)
@@ -128,13 +125,9 @@ func TestMaskedByHand(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mean, err := MaskedMean(x, mask, []int{2, 3}, c.dim)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sum, err := MaskedNormalize(x, mask, []int{2, 3}, c.dim, 0.5)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			for i := range sum {
 				sum[i] /= 2
 			}

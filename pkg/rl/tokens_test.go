@@ -3,6 +3,8 @@ package rl
 import (
 	"slices"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func TestTokenAdvantages(t *testing.T) {
@@ -11,9 +13,7 @@ func TestTokenAdvantages(t *testing.T) {
 	r := []float64{0, 0, 1, 1, 2, nan}
 	check := func(name string, got []float64, err error, want ...float64) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		sameValues(t, name, got, want)
 	}
 	got, err := ReturnsToGo(s, r, mask, 0.5)
@@ -50,9 +50,7 @@ func TestPassKAdvantages(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := PassKAdvantages(c.rewards, 4, c.std, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			sameValues(t, "advantages", got, c.want)
 		})
 	}
@@ -63,9 +61,7 @@ func TestPassKAdvantages(t *testing.T) {
 
 func TestRewards(t *testing.T) {
 	got, err := CombineRewards([][]float64{{1, nan, nan}, {2, 3, nan}}, []float64{1, 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	sameValues(t, "sum", got, []float64{2, 1.5, nan})
 	r := []float64{-3, 0.5, 7, nan}
 	ClipRewards(r, -1, 1)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/cudalib"
+	"grpo/internal/expect"
 	"grpo/pkg/model/cuda/kernels"
 )
 
@@ -74,8 +75,8 @@ func TestCache(t *testing.T) {
 		"changed": func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
 	} {
 		data, err := os.ReadFile(c.path(k))
-		must(t, err)
-		must(t, os.WriteFile(c.path(k), damage(slices.Clone(data)), 0o644))
+		expect.OK(t, err)
+		expect.OK(t, os.WriteFile(c.path(k), damage(slices.Clone(data)), 0o644))
 		if c.get(k) != nil {
 			t.Errorf("a file that was %s is taken for whole", name)
 		}
@@ -85,7 +86,7 @@ func TestCache(t *testing.T) {
 		}
 	}
 	left, err := filepath.Glob(filepath.Join(c.folder, "*.tmp"))
-	must(t, err)
+	expect.OK(t, err)
 	if len(left) > 0 {
 		t.Errorf("files are left over: %v", left)
 	}
@@ -115,25 +116,25 @@ func TestCompiledCodeIsFoundAgain(t *testing.T) {
 	env := environment(t)
 	load := func() {
 		d, err := Open(Options{Getenv: func(name string) string { return env[name] }})
-		must(t, err)
+		expect.OK(t, err)
 		defer d.Close()
-		must(t, d.Do(func() error {
+		expect.OK(t, d.Do(func() error {
 			scaling(t, d)
 			return nil
 		}))
 	}
 	load()
 	files, err := filepath.Glob(filepath.Join(env[CacheEnv], "*.bin"))
-	must(t, err)
+	expect.OK(t, err)
 	if len(files) != 1 {
 		t.Fatalf("%d files in the cache, want 1", len(files))
 	}
 	good, err := os.ReadFile(files[0])
-	must(t, err)
-	must(t, os.WriteFile(files[0], good[:len(good)/2], 0o644))
+	expect.OK(t, err)
+	expect.OK(t, os.WriteFile(files[0], good[:len(good)/2], 0o644))
 	load()
 	again, err := os.ReadFile(files[0])
-	must(t, err)
+	expect.OK(t, err)
 	if len(again) != len(good) {
 		t.Errorf("the damaged file has %d bytes after another load, want %d", len(again), len(good))
 	}
@@ -147,14 +148,14 @@ func TestToolkitCompiles(t *testing.T) {
 		t.Skip("GRPO_TEST_NVRTC names no folder of libnvrtc")
 	}
 	c, err := openCompiler(func(name string) string { return map[string]string{cudalib.Env: folder}[name] }, 12040)
-	must(t, err)
+	expect.OK(t, err)
 	known, err := c.architectures()
-	must(t, err)
+	expect.OK(t, err)
 	t.Logf("NVRTC %s supports %v", c.version(), known)
 	card := kernels.Card{SM: 90, SMs: 132, Shared: 227 << 10}
 	for _, arch := range []int{70, 80, 86, 90} {
 		target, cubin, err := targetFor(arch, known)
-		must(t, err)
+		expect.OK(t, err)
 		card.SM = arch
 		modules := []kernels.Module{kernels.Base()}
 		if plan, ok := card.GRU(64); ok {
@@ -165,7 +166,7 @@ func TestToolkitCompiles(t *testing.T) {
 		}
 		for _, m := range modules {
 			code, err := c.compile(m.Name, m.Source, target, cubin, []string{"--std=c++17"})
-			must(t, err)
+			expect.OK(t, err)
 			t.Logf("%s for %s: %d bytes", m.Name, target, len(code))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"grpo/internal/cudaemu"
 	"grpo/internal/cudalib"
+	"grpo/internal/expect"
 	"grpo/pkg/model/cuda/kernels"
 )
 
@@ -16,22 +17,13 @@ func device(t *testing.T) *Device {
 	t.Helper()
 	env := environment(t)
 	d, err := Open(Options{Getenv: func(name string) string { return env[name] }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
 
 func environment(t *testing.T) map[string]string {
 	return map[string]string{cudalib.Env: cudaemu.Build(t), CacheEnv: t.TempDir()}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func wantError(t *testing.T, err error, parts ...string) {
@@ -54,7 +46,7 @@ func scaling(t *testing.T, d *Device) *Kernel {
 	t.Helper()
 	base := kernels.Base()
 	k, err := d.Load(base.Name, base.Source, []string{"--std=c++17"}, []string{kernels.Axpy})
-	must(t, err)
+	expect.OK(t, err)
 	return k[kernels.Axpy]
 }
 
@@ -65,19 +57,19 @@ func twice(k *Kernel, n int, x Pointer) error {
 
 func TestLaunchAndCopies(t *testing.T) {
 	d := device(t)
-	must(t, d.Do(func() error {
+	expect.OK(t, d.Do(func() error {
 		scale := scaling(t, d)
 		x, err := d.Alloc(400, "x")
-		must(t, err)
+		expect.OK(t, err)
 		in := make([]float32, 100)
 		for i := range in {
 			in[i] = float32(i)
 		}
-		must(t, Upload(d, x, 0, in))
-		must(t, twice(scale, 100, x.At(0)))
-		must(t, twice(scale, 50, x.At(50)))
+		expect.OK(t, Upload(d, x, 0, in))
+		expect.OK(t, twice(scale, 100, x.At(0)))
+		expect.OK(t, twice(scale, 50, x.At(50)))
 		out := make([]float32, 60)
-		must(t, Download(d, out, x, 40))
+		expect.OK(t, Download(d, out, x, 40))
 		for i, v := range out {
 			want := float32(2 * (i + 40))
 			if i+40 >= 50 {
@@ -96,17 +88,17 @@ func TestLaunchAndCopies(t *testing.T) {
 // A slice that is not pinned may change after its upload, also one of several stages.
 func TestUploadedSlicesMayChange(t *testing.T) {
 	d := device(t)
-	must(t, d.Do(func() error {
+	expect.OK(t, d.Do(func() error {
 		x := make([]int32, 5*stageSize/8+3)
 		for i := range x {
 			x[i] = int32(i)
 		}
 		m, err := d.Alloc(4*len(x), "x")
-		must(t, err)
-		must(t, Upload(d, m, 0, []int32{7}))
-		must(t, Upload(d, m, 1, x[1:]))
+		expect.OK(t, err)
+		expect.OK(t, Upload(d, m, 0, []int32{7}))
+		expect.OK(t, Upload(d, m, 1, x[1:]))
 		clear(x)
-		must(t, Download(d, x, m, 0))
+		expect.OK(t, Download(d, x, m, 0))
 		if x[0] != 7 {
 			t.Errorf("the first element is %d, want 7", x[0])
 		}
@@ -121,26 +113,26 @@ func TestUploadedSlicesMayChange(t *testing.T) {
 
 func TestRecordedWork(t *testing.T) {
 	d := device(t)
-	must(t, d.Do(func() error {
+	expect.OK(t, d.Do(func() error {
 		scale := scaling(t, d)
 		x, err := d.Alloc(40, "x")
-		must(t, err)
-		must(t, Upload(d, x, 0, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}))
+		expect.OK(t, err)
+		expect.OK(t, Upload(d, x, 0, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}))
 		g, err := d.Record(func() error {
 			if err := twice(scale, 10, x.At(0)); err != nil {
 				return err
 			}
 			return d.Zero(x.At(9), 1)
 		})
-		must(t, err)
+		expect.OK(t, err)
 		out := make([]float32, 10)
-		must(t, Download(d, out, x, 0))
+		expect.OK(t, Download(d, out, x, 0))
 		if out[0] != 1 {
 			t.Errorf("recording ran the work: %v", out)
 		}
-		must(t, g.Launch())
-		must(t, g.Launch())
-		must(t, Download(d, out, x, 0))
+		expect.OK(t, g.Launch())
+		expect.OK(t, g.Launch())
+		expect.OK(t, Download(d, out, x, 0))
 		if out[1] != 8 || out[9] != 0 {
 			t.Errorf("after two runs %v, want 8 at 1 and 0 at 9", out)
 		}
@@ -159,7 +151,7 @@ func TestRecordedCopyNeedsPinnedMemory(t *testing.T) {
 	d := device(t)
 	_ = d.Do(func() error {
 		m, err := d.Alloc(4, "x")
-		must(t, err)
+		expect.OK(t, err)
 		_, err = d.Record(func() error { return Upload(d, m, 0, []float32{1}) })
 		wantError(t, err, "a graph copies from pinned memory only")
 		return nil
@@ -184,8 +176,8 @@ func TestFirstErrorStays(t *testing.T) {
 
 func TestClosedDevice(t *testing.T) {
 	d := device(t)
-	must(t, d.Close())
-	must(t, d.Close())
+	expect.OK(t, d.Close())
+	expect.OK(t, d.Close())
 	wantError(t, d.Do(func() error { return nil }), "has been closed")
 }
 
@@ -212,7 +204,7 @@ func TestOpenRefuses(t *testing.T) {
 			wantError(t, open(0), c.want...)
 		})
 	}
-	must(t, open(0))
+	expect.OK(t, open(0))
 }
 
 // A card that the compiler no longer supports, and kernels that the driver can't load.

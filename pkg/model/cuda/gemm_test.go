@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // Each precision keeps its number of bits of an operand.
@@ -14,20 +16,20 @@ func TestPrecisionRoundsOperands(t *testing.T) {
 	for p, want := range map[Precision][]float32{Float32: {fine, finer}, TF32: {fine, 1}, BFloat16: {1, 1}} {
 		env := environment(t)
 		d, err := Open(Options{Precision: p, Getenv: func(name string) string { return env[name] }})
-		must(t, err)
-		must(t, d.Do(func() error {
+		expect.OK(t, err)
+		expect.OK(t, d.Do(func() error {
 			x, err := d.Alloc(4*5, "operands and products")
-			must(t, err)
-			must(t, Upload(d, x, 0, []float32{fine, finer, 1}))
-			must(t, d.Gemm(false, false, 2, 1, 1, x.At(0), 1, x.At(2), 1, false, x.At(3), 1))
+			expect.OK(t, err)
+			expect.OK(t, Upload(d, x, 0, []float32{fine, finer, 1}))
+			expect.OK(t, d.Gemm(false, false, 2, 1, 1, x.At(0), 1, x.At(2), 1, false, x.At(3), 1))
 			got := make([]float32, 2)
-			must(t, Download(d, got, x, 3))
+			expect.OK(t, Download(d, got, x, 3))
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: the products with 1 of 1+2⁻⁹ and 1+2⁻¹² are %v, want %v", p, got, want)
 			}
 			return nil
 		}))
-		must(t, d.Close())
+		expect.OK(t, d.Close())
 	}
 }
 
@@ -37,8 +39,8 @@ func TestGemm(t *testing.T) {
 	for _, p := range []Precision{Float32, TF32, BFloat16} {
 		env := environment(t)
 		d, err := Open(Options{Precision: p, Getenv: func(name string) string { return env[name] }})
-		must(t, err)
-		must(t, d.Do(func() error {
+		expect.OK(t, err)
+		expect.OK(t, d.Do(func() error {
 			const m, n, k, lda, ldb, ldc = 3, 4, 5, 9, 8, 7
 			a, b, c := make([]float32, 9*9), make([]float32, 9*9), make([]float32, 9*9)
 			halfA, halfB := make([]uint16, len(a)), make([]uint16, len(b))
@@ -49,18 +51,18 @@ func TestGemm(t *testing.T) {
 			mem := make([]*Mem, 5)
 			for i := range mem {
 				mem[i], err = d.Alloc(4*len(a), "a matrix")
-				must(t, err)
+				expect.OK(t, err)
 			}
-			must(t, Upload(d, mem[0], 0, a))
-			must(t, Upload(d, mem[1], 0, b))
-			must(t, Upload(d, mem[3], 0, halfA))
-			must(t, Upload(d, mem[4], 0, halfB))
+			expect.OK(t, Upload(d, mem[0], 0, a))
+			expect.OK(t, Upload(d, mem[1], 0, b))
+			expect.OK(t, Upload(d, mem[3], 0, halfA))
+			expect.OK(t, Upload(d, mem[4], 0, halfB))
 			check := func(transA, transB, accumulate bool, from int, alpha float32, gemm func() error) {
 				t.Helper()
-				must(t, Upload(d, mem[2], 0, c))
-				must(t, gemm())
+				expect.OK(t, Upload(d, mem[2], 0, c))
+				expect.OK(t, gemm())
 				got := make([]float32, len(c))
-				must(t, Download(d, got, mem[2], 0))
+				expect.OK(t, Download(d, got, mem[2], 0))
 				for i := range m {
 					for j := range n {
 						var want float32
@@ -104,15 +106,15 @@ func TestGemm(t *testing.T) {
 			}
 			zeros := func(gemm func(accumulate bool) error) {
 				t.Helper()
-				must(t, Upload(d, mem[2], 0, c))
+				expect.OK(t, Upload(d, mem[2], 0, c))
 				got := make([]float32, m*n)
-				must(t, gemm(true))
-				must(t, Download(d, got, mem[2], 0))
+				expect.OK(t, gemm(true))
+				expect.OK(t, Download(d, got, mem[2], 0))
 				if !slices.Equal(got, c[:m*n]) {
 					t.Errorf("an empty matmul was added: %v", got)
 				}
-				must(t, gemm(false))
-				must(t, Download(d, got, mem[2], 0))
+				expect.OK(t, gemm(false))
+				expect.OK(t, Download(d, got, mem[2], 0))
 				if slices.ContainsFunc(got, func(v float32) bool { return v != 0 }) {
 					t.Errorf("an empty matmul is %v", got)
 				}
@@ -125,6 +127,6 @@ func TestGemm(t *testing.T) {
 			})
 			return nil
 		}))
-		must(t, d.Close())
+		expect.OK(t, d.Close())
 	}
 }

@@ -2,16 +2,20 @@
 
 package cuda
 
-import "testing"
+import (
+	"testing"
+
+	"grpo/internal/expect"
+)
 
 func TestPool(t *testing.T) {
 	d := device(t)
-	must(t, d.Do(func() error {
+	expect.OK(t, d.Do(func() error {
 		start := d.Memory()
 		a, err := d.Alloc(1000, "a")
-		must(t, err)
+		expect.OK(t, err)
 		b, err := d.Alloc(5000, "b")
-		must(t, err)
+		expect.OK(t, err)
 		if m := d.Memory(); m.InUse != start.InUse+1024+5120 || m.Pieces != start.Pieces+2 || m.Requests != start.Requests+2 {
 			t.Errorf("after two pieces %+v, at the start %+v", m, start)
 		}
@@ -19,7 +23,7 @@ func TestPool(t *testing.T) {
 		d.Free(a)
 		d.Free(b)
 		c, err := d.Alloc(4800, "c") // of b's rounded size
-		must(t, err)
+		expect.OK(t, err)
 		if c.ptr != was || d.Memory().Requests != start.Requests+2 {
 			t.Errorf("a piece of a size that was freed came from the driver: %+v", d.Memory())
 		}
@@ -61,10 +65,10 @@ func TestRounded(t *testing.T) {
 
 func TestPinnedMemory(t *testing.T) {
 	d := device(t)
-	must(t, d.Do(func() error {
+	expect.OK(t, d.Do(func() error {
 		before := d.Memory().Host
 		s, err := Pinned[int32](d, 10)
-		must(t, err)
+		expect.OK(t, err)
 		if d.Memory().Host != before+40 || len(s) != 10 {
 			t.Errorf("%d bytes for %d numbers", d.Memory().Host, len(s))
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model/hf"
 )
 
@@ -41,9 +42,7 @@ func completionTree(r *rand.Rand, vocab int) []Segment {
 func TestRuns(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	tree, err := NewTree(completionTree(r, 50))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	want := []run{{0, 1, 21, 0, 21}, {1, 2, 5, 21, 26}, {2, 3, 1, 21, 22}, {3, 4, 9, 0, 9},
 		{4, 8, 123, 26, 96}, {8, 10, 49, 26, 66}, {10, 11, 17, 22, 39}, {11, 13, 10, 9, 15}, {13, 14, 2, 9, 11}}
 	if got := tree.runs(); !slices.Equal(got, want) {
@@ -59,9 +58,7 @@ func TestTreeGradients(t *testing.T) {
 	net := randomNetwork(r)
 	segments := completionTree(r, net.Config.Vocab)
 	whole, err := NewTree(segments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var places, targets []int
 	var weights []float32
 	for s, segment := range segments {

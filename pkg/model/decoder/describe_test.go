@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
 )
@@ -21,13 +22,9 @@ func withTemplate(t *testing.T, template string) *Description {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), data, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	d, err := Describe(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return d
 }
 
@@ -80,9 +77,7 @@ func TestChatSpecial(t *testing.T) {
 		d.Tokenizer.special.End = append(d.Tokenizer.special.End, model.SpecialToken{ID: start})
 		d.Tokenizer.end = append(d.Tokenizer.end, start)
 		c, err := d.Chat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		begin := -1
 		for _, x := range c.Special().Begin {
 			begin = x.ID
@@ -117,20 +112,14 @@ func TestEndTokenThatIsNotSpecial(t *testing.T) {
 	dir := decodertest.Folder(t)
 	path := filepath.Join(dir, "tokenizer.json")
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	text := strings.ReplaceAll(strings.ReplaceAll(string(data), `"special": `, `"special":`), `"special":true`, `"special":false`)
 	config := `{"chat_template":"{{ messages[0].content }}"}`
 	for path, text := range map[string]string{path: text, filepath.Join(dir, "tokenizer_config.json"): config} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	d, err := Describe(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	end := d.Tokenizer.End()[0]
 	if got := d.Tokenizer.Decode(append(d.Tokenizer.Encode("ab"), end)); got != "ab" {
 		t.Errorf("decoded %q", got)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/model/fused"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
@@ -17,9 +18,7 @@ type goldenCase struct{ decodertest.Case }
 func goldenFolders(t *testing.T, f func(t *testing.T, net *Network, c *goldenCase)) {
 	decodertest.Folders(t, func(t *testing.T, checkpoint *hf.Checkpoint, c *decodertest.Case) {
 		net, err := Load(checkpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		f(t, net, &goldenCase{*c})
 	})
 }
@@ -42,9 +41,7 @@ func (c *goldenCase) sequences() (segments []Segment, places, targets []int) {
 func newTestGraph(t testing.TB, net, grads *Network, segments []Segment, threads int) *graph {
 	t.Helper()
 	tree, err := NewTree(segments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	pool := kernel.NewPool(threads)
 	t.Cleanup(pool.Close)
 	mem := &arena{}
@@ -54,9 +51,7 @@ func newTestGraph(t testing.TB, net, grads *Network, segments []Segment, threads
 	}
 	mem.Reset()
 	g, err := newGraph(&cpu{pool, mem}, net, grads, tree, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return g
 }
 
@@ -64,9 +59,7 @@ func newTestGraph(t testing.TB, net, grads *Network, segments []Segment, threads
 func states(t testing.TB, net *Network, segments []Segment, threads int) []float32 {
 	t.Helper()
 	g := newTestGraph(t, net, nil, segments, threads)
-	if err := g.run(g.top); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, g.run(g.top))
 	return fused.Floats(g.top.Value())
 }
 
@@ -83,9 +76,7 @@ func gradients(t testing.TB, g *graph, places, targets []int, temperature float6
 		copy(d[n:], dentropy)
 		return 0, nil
 	})
-	if err := g.run(out); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, g.run(out))
 	return logp, entropy
 }
 
@@ -107,9 +98,7 @@ func TestGoldenTreeIsTheSequences(t *testing.T) {
 		a, b, end := ids[:4], ids[4:7], []int32{7, 3, 9}
 		tree := []Segment{{Parent: -1, Tokens: a}, {Parent: 0, Tokens: b}, {1, ids[7:], true}, {1, end, true}, {0, end, false}}
 		together, err := NewTree(tree)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		h, final := net.Config.Hidden, states(t, net, tree, 2)
 		for s, whole := range map[int][]int32{
 			2: ids, 3: append(append(append([]int32{}, a...), b...), end...), 4: append(append([]int32{}, a...), end...),

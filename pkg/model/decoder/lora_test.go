@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/model"
 	"grpo/pkg/model/fused"
@@ -65,29 +66,19 @@ func eachAdapter(t *testing.T, bf16 bool, f func(t *testing.T, net, full *Networ
 		t.Run(c.Name, func(t *testing.T) {
 			dir := filepath.Join(root, c.Model)
 			checkpoint, err := hf.OpenWeights(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			a, err := hf.ReadAdapter(filepath.Join(root, c.Adapter))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			full, err := Load(checkpoint)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if bf16 {
 				full.useBF16()
 			}
 			net, err := freeze(checkpoint.Config, bf16, true, checkpoint.Read)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			net.attach(&a.LoRA, newAdapters(net.Config, a.LoRA, 1))
 			tensors, err := a.Read(net.Config, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			for i, x := range net.Params.Tensors() {
 				copy(x.Data, tensors[i].Data)
 			}
@@ -100,9 +91,7 @@ func eachAdapter(t *testing.T, bf16 bool, f func(t *testing.T, net, full *Networ
 func logits(t *testing.T, net *Network, segments []Segment, threads int) []float32 {
 	t.Helper()
 	g := newTestGraph(t, net, nil, segments, threads)
-	if err := g.run(g.top); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, g.run(g.top))
 	ops := g.ops.(*cpuOps)
 	n := len(ops.tree.Tokens)
 	out := make([]float32, n*net.Config.Vocab)
@@ -188,9 +177,7 @@ func TestGoldenLoRA(t *testing.T) {
 		}
 
 		merge, err := Merge(net.Config, l, net.Params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, x := range full.Params.Tensors() {
 			before := slices.Clone(x.Data)
 			merge(x.Name, x.Data)
@@ -260,17 +247,13 @@ func testFrozenBits(t *testing.T, bf16 bool) {
 		prompts := [][]int{wide(c.InputIDs[0][:5]), wide(c.InputIDs[1])}
 		out, err := newSampler(net, pool, new(arena), []int{3}).Sample(prompts, 4, model.Sampling{Temperature: 1.1, TopP: 1, MaxTokens: 9},
 			model.Draws{Stream: rng.New(1, 2)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		batch := &model.Batch{Prompts: prompts}
 		for i, o := range out {
 			batch.Rows = append(batch.Rows, model.Row{Prompt: i / 4, Tokens: o.Tokens})
 		}
 		learner, err := policy.NewLearner(1.1, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if _, err := learner.Accumulate(batch, func(m *model.TokenMatrix) (float64, error) {
 			for i, o := range out {
 				for j, lp := range o.LogProbs {
@@ -297,9 +280,7 @@ func TestGoldenAdapterFolder(t *testing.T) {
 		dir := t.TempDir()
 		if keep := os.Getenv("GRPO_PEFT_OUT"); keep != "" {
 			dir = filepath.Join(keep, c.Name)
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.MkdirAll(dir, 0o755))
 		}
 		folder, err := hf.AdapterFolder("../base", l)
 		if err == nil {
@@ -308,20 +289,14 @@ func TestGoldenAdapterFolder(t *testing.T) {
 		if err == nil {
 			_, err = hf.Verify(dir)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		a, err := hf.ReadAdapter(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if a.Base != "../base" || a.Scale() != l.Scale() || !slices.Equal(a.Targets, l.Targets) {
 			t.Errorf("read back %+v, wrote %+v", a, l)
 		}
 		back, err := a.Read(net.Config, "base")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for i, x := range back {
 			if !slices.Equal(x.Data, tensors[i].Data) {
 				t.Errorf("%s differs", x.Name)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rng"
@@ -43,9 +44,7 @@ func sameWithSeveralSettings(t *testing.T, s *sampler, prompts [][]int, opt mode
 	short := model.Sampling{Greedy: true, TopP: 1, MaxTokens: 3}
 	opts, draws := []model.Sampling{opt, short, opt}, model.Draws{Stream: rng.New(3, 4)}
 	got, err := model.SampleEach(s, prompts, 1, opts, draws)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i, opt := range opts {
 		if want, err := s.Sample(prompts, 1, opt, draws); err != nil || !reflect.DeepEqual(got[i], want) {
 			t.Errorf("settings %d give other completions together with others than alone (error %v)", i, err)
@@ -62,9 +61,7 @@ func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase, several bool
 	defer pool.Close()
 	s := newSampler(net, pool, &arena{}, []int{-1})
 	greedy, err := s.Sample(prompts, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: 8}, model.Draws{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i, o := range greedy {
 		if c.Greedy != nil && !slices.Equal(o.Tokens, c.Greedy[i]) {
 			t.Errorf("greedy %v, want %v", o.Tokens, c.Greedy[i])
@@ -75,9 +72,7 @@ func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase, several bool
 	end := newSampler(net, pool, &arena{}, []int{greedy[0].Tokens[1], 3, 5})
 	shared := append([][]int{append(slices.Clone(prompts[0]), 9, 4), append(slices.Clone(prompts[0]), 2)}, prompts...)
 	out, err := end.Sample(shared, group, opt, model.Draws{Stream: rng.New(1, 2)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if several {
 		sameWithSeveralSettings(t, end, shared, opt)
 	}
@@ -90,9 +85,7 @@ func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase, several bool
 		defer pool.Close()
 		sc := &scorer{net: net, on: newCPU(pool), temperature: temperature}
 		m, err := sc.Score(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for k, i := range rows {
 			for j, lp := range out[i].LogProbs {
 				if got := m.LogProbs[k*m.T+j]; got != float64(lp) || math.IsNaN(got) {
@@ -146,9 +139,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 		whole, _ := p.NewLearner(1, false)
 		parts, _ := p.NewLearner(1, false)
 		want, err := whole.Accumulate(batch, objective)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		recomputed, _ := p.NewLearner(1, true)
 		if loss, err := recomputed.Accumulate(batch, objective); err != nil || loss != want {
 			t.Errorf("with checkpointing: loss %v, %v", loss, err)
@@ -159,9 +150,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 		got := 0.0
 		for _, r := range batch.Rows {
 			loss, err := parts.Accumulate(&model.Batch{Prompts: batch.Prompts, Rows: []model.Row{r}}, objective)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			got += loss
 		}
 		if math.Abs(got-want) > 1e-9*math.Abs(want) {
@@ -179,9 +168,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 			}
 		}
 		value, err := p.NewCritic(model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		cr := value.(*critic)
 		for i := range net.Config.Hidden {
 			cr.head(cr.Params).W[i] = float32(i%5) - 2
@@ -198,9 +185,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 			}
 			return loss, nil
 		}
-		if _, err := cr.Accumulate(batch, sum); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(cr.Accumulate(batch, sum)))
 		again := newCritic(net, p.on, cr.Optimizer.AdamWOptions, true)
 		copy(again.Params.Flat, cr.Params.Flat)
 		if _, err := again.Accumulate(batch, sum); err != nil || !slices.Equal(again.Gradients.Flat, cr.Gradients.Flat) {
@@ -218,9 +203,7 @@ func TestGoldenMicroBatches(t *testing.T) {
 			eval := func(v float32) float64 {
 				x.Data[at] = v
 				m, err := cr.Values(batch)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				loss, _ := sum(m)
 				return loss
 			}

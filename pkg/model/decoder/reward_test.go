@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
@@ -46,14 +47,10 @@ func TestGoldenRewardModel(t *testing.T) {
 	defer pool.Close()
 	for _, c := range file.Model {
 		weights, err := hf.OpenWeights(filepath.Join(root, c.Model))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer weights.Close()
 		net, err := Load(weights)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		critic := trainCritic(net, net.Params, newCPU(pool), model.AdamWOptions{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}, false)
 		batch := &model.Batch{}
 		for i, p := range c.Pairs {
@@ -83,9 +80,7 @@ func TestGoldenRewardModel(t *testing.T) {
 			}
 			return out.Loss, err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		within("the loss", loss, c.Loss, 1e-4*max(1, c.Loss))
 		var sum float64
 		for _, g := range critic.Gradients.Tensors() {

@@ -6,6 +6,7 @@ import (
 	"math/rand"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
@@ -21,9 +22,7 @@ func highWater(t *testing.T, f func(mem *arena) error) float64 {
 	}
 	mem := &arena{blocks: [][]float32{all}}
 	mem.Add(len(all), 0)
-	if err := f(mem); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, f(mem))
 	if len(mem.blocks) > 1 {
 		t.Fatal("the memory of the test is too small")
 	}

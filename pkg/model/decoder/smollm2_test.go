@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/model/kernel"
 )
@@ -15,9 +16,7 @@ func smollm2(t testing.TB, bf16 bool) *Policy {
 	pool := kernel.NewPool(2)
 	t.Cleanup(pool.Close)
 	p, err := Open(golden.SmolLM2(t), bf16, pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return p
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
@@ -23,21 +24,15 @@ func storiesFolder(t *testing.T, data []byte) string {
 	t.Helper()
 	var h struct{ Dim, Hidden, Layers, Heads, KVHeads, Vocab, Context int32 }
 	r := bytes.NewReader(data)
-	if err := binary.Read(r, binary.LittleEndian, &h); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, binary.Read(r, binary.LittleEndian, &h))
 	config, err := json.Marshal(map[string]any{
 		"model_type": "llama", "vocab_size": h.Vocab, "hidden_size": h.Dim, "intermediate_size": h.Hidden, "num_hidden_layers": h.Layers,
 		"num_attention_heads": h.Heads, "num_key_value_heads": h.KVHeads, "max_position_embeddings": h.Context, "rms_norm_eps": 1e-5,
 		"hidden_act": "silu", "tie_word_embeddings": true, "eos_token_id": 2, "rope_theta": 10000,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	c, err := hf.ParseConfig(config, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	names, shapes := c.Shapes()
 	// The file has each kind of tensor for all layers together, in this order.
 	var order []string
@@ -68,14 +63,10 @@ func storiesFolder(t *testing.T, data []byte) string {
 		t.Fatalf("%d tensors of %d, %d bytes left", len(tensors), len(names), rest)
 	}
 	weights, err := safetensors.Encode(tensors, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	dir := t.TempDir()
 	for name, data := range map[string][]byte{"config.json": config, "model.safetensors": weights} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 	}
 	return dir
 }
@@ -107,29 +98,21 @@ func pieces(t *testing.T, data []byte) []string {
 // The greedy story of a small trained Llama is the one that llama2.c prints (doc/stories260K.md).
 func TestGoldenStories260K(t *testing.T) {
 	c, err := hf.OpenWeights(storiesFolder(t, golden.File(t, "models", "stories260K", "stories260K.bin")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	net, err := Load(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	pool := kernel.NewPool(2)
 	defer pool.Close()
 	const begin = 1
 	out, err := newSampler(net, pool, &arena{}, []int{begin, 2}).Sample([][]int{{begin}}, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: 256}, model.Draws{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	texts := pieces(t, golden.File(t, "models", "stories260K", "tok512.bin"))
 	var story strings.Builder
 	for _, id := range out[0].Tokens {
 		text := texts[id]
 		if hex, ok := strings.CutPrefix(text, "<0x"); ok {
 			b, err := strconv.ParseUint(strings.TrimSuffix(hex, ">"), 16, 8)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			text = string([]byte{byte(b)})
 		}
 		story.WriteString(text)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/model/hf/bpe"
 )
@@ -33,9 +34,7 @@ func TestGoldenChatTemplates(t *testing.T) {
 	for _, r := range g.Renders {
 		var messages []Message
 		var raw []map[string]any
-		if err := json.Unmarshal(g.Conversations[r.Conversation], &raw); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, json.Unmarshal(g.Conversations[r.Conversation], &raw))
 		plain := !r.Tools
 		for _, m := range raw {
 			plain = plain && len(m) == 2 // tool calls and reasoning are not turns of ours
@@ -65,9 +64,8 @@ func TestGoldenChatTemplates(t *testing.T) {
 		}
 		tok := tokenizers[r.Tokenizer]
 		if tok == nil {
-			if tok, err = bpe.Parse(golden.File(t, "tokenizers", r.Tokenizer, "tokenizer.json")); err != nil {
-				t.Fatal(err)
-			}
+			tok, err = bpe.Parse(golden.File(t, "tokenizers", r.Tokenizer, "tokenizer.json"))
+			expect.OK(t, err)
 			tokenizers[r.Tokenizer] = tok
 		}
 		if ids := tok.Encode(got); !slices.Equal(ids, r.IDs) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/safetensors"
@@ -19,26 +20,20 @@ func written(t *testing.T, path, dtype string) (from, to *hf.Checkpoint, dir str
 	t.Helper()
 	open := func(path string) *hf.Checkpoint {
 		c, err := hf.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
 	from, dir = open(path), t.TempDir()
 	folder, err := from.Folder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var tensors []safetensors.Tensor
 	names, shapes := from.Config.Shapes()
 	for _, name := range names {
 		load := func() ([]float32, error) { return from.Read(name) }
 		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: shapes[name], Load: load})
 	}
-	if err := folder.Write(dir, dtype, tensors, nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, folder.Write(dir, dtype, tensors, nil))
 	var total int64
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -67,9 +62,7 @@ func sameModel(t *testing.T, a, b *hf.Checkpoint) {
 	names, _ := a.Config.Shapes()
 	for _, name := range names {
 		x, err := a.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if y, err := b.Read(name); err != nil || !slices.Equal(x, y) {
 			t.Errorf("%s: other weights, %v", name, err)
 		}
@@ -89,9 +82,7 @@ func TestWriteFolder(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(data, v)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 	}
 	if config["torch_dtype"] != "float32" || config["architectures"].([]any)[0] != "LlamaForCausalLM" {
 		t.Errorf("config.json is %v", config)
@@ -114,29 +105,21 @@ func TestWriteFolder(t *testing.T) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, at := range []int{0, len(data) / 2, len(data) - 1} {
 			data[at] ^= 1
-			if err := os.WriteFile(path, data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.WriteFile(path, data, 0o644))
 			if _, err := hf.Verify(dir); err == nil || !strings.Contains(err.Error(), e.Name()) {
 				t.Errorf("%s, byte %d: error %v", e.Name(), at, err)
 			}
 			data[at] ^= 1
 		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, data, 0o644))
 	}
 	if _, err := hf.Verify(dir); err != nil {
 		t.Error(err)
 	}
-	if _, err := hf.Verify(source); err == nil || !strings.Contains(err.Error(), "checksum") {
-		t.Errorf("a folder without checksums: %v", err)
-	}
+	expect.Error(t, expect.Err(hf.Verify(source)), "checksum")
 }
 
 // The folder made of SmolLM2's GGUF file is the same model.

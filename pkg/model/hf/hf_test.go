@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 )
 
@@ -16,9 +16,7 @@ import (
 // those of the reference.
 func TestGoldenSmolLM2Tensors(t *testing.T) {
 	c, err := Open(golden.SmolLM2(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer c.Close()
 	if c.ChatTemplate == "" || !slices.Equal(c.Config.End, []int32{2, 0}) || c.Config.RopeTheta != 100000 || !c.Config.Tied {
 		t.Errorf("%+v", c.Config)
@@ -55,9 +53,7 @@ func TestGoldenSmolLM2Tensors(t *testing.T) {
 
 func TestGoldenSmolLM2Tokens(t *testing.T) {
 	c, err := Open(golden.SmolLM2(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer c.Close()
 	var want struct {
 		Tokenizer []struct {
@@ -86,17 +82,11 @@ func TestGoldenFolders(t *testing.T) {
 		dir := filepath.Dir(file)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			config, err := ParseConfig(data, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			s, err := newShards(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			c := &Checkpoint{Config: config, read: s.read}
 			names, _ := config.Shapes()
 			for _, name := range names {
@@ -132,14 +122,10 @@ func TestConfigErrors(t *testing.T) {
 				changed[k] = v
 			}
 			data, _ := json.Marshal(changed)
-			if _, err := ParseConfig(data, nil); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, expect.Err(ParseConfig(data, nil)))
 			changed[tt.key] = tt.value
 			data, _ = json.Marshal(changed)
-			if _, err := ParseConfig(data, nil); err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error %v, want %q", err, tt.says)
-			}
+			expect.Error(t, expect.Err(ParseConfig(data, nil)), tt.says)
 		})
 	}
 	if c, err := ParseConfig([]byte(`{"model_type":"mistral","vocab_size":10,"hidden_size":8,"intermediate_size":16,"num_hidden_layers":1,"num_attention_heads":2,
@@ -188,9 +174,7 @@ func TestLlama3Factors(t *testing.T) {
 		if got := gguf.llama3Factors(); got != nil {
 			t.Errorf("other factors are taken for %+v", got)
 		}
-		if _, err := gguf.file(); err == nil || !strings.Contains(err.Error(), "rope_freqs") {
-			t.Errorf("error %v", err)
-		}
+		expect.Error(t, expect.Err(gguf.file()), "rope_freqs")
 	}
 }
 
@@ -204,14 +188,10 @@ func TestConfigFile(t *testing.T) {
 		c.Vocab, c.Hidden, c.FFN, c.Layers, c.Context, c.RopeTheta, c.Pad = 50, 32, 48, 3, 64, 123456.5, -1
 		c.NormEps = float64(float32(1e-5))
 		m, err := c.file()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		data, _ := json.Marshal(m)
 		got, err := ParseConfig(data, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		want, _ := json.Marshal(c)
 		if have, _ := json.Marshal(got); string(have) != string(want) {
 			t.Errorf("%s\nbecame %s", want, have)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/model/hf"
 )
 
@@ -16,16 +17,10 @@ import (
 func TestFolderIsCut(t *testing.T) {
 	dir := decodertest.Folder(t)
 	c, err := hf.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer c.Close()
-	if _, err := c.Read("model.embed_tokens.weight"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(filepath.Join(dir, "model.safetensors"), 0); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(c.Read("model.embed_tokens.weight")))
+	expect.OK(t, os.Truncate(filepath.Join(dir, "model.safetensors"), 0))
 	if _, err := c.Read("model.layers.1.mlp.up_proj.weight"); err == nil || !strings.Contains(err.Error(), "tensor model.layers.1.mlp.up_proj.weight: the file became shorter") {
 		t.Errorf("error %v", err)
 	}

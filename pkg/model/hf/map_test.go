@@ -6,22 +6,18 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/regular"
 )
 
 // A file that is cut while it is mapped is an error, not a crash; other panics stay.
 func TestMappedFileIsCut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, bytes.Repeat([]byte{1}, 1<<16), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, bytes.Repeat([]byte{1}, 1<<16), 0o644))
 	data, unmap, err := mapFile(path, regular.Open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer unmap()
 	sum := 0
 	read := func() error {
@@ -33,12 +29,8 @@ func TestMappedFileIsCut(t *testing.T) {
 	if err := guarded(read); err != nil || sum != 1<<16 {
 		t.Fatalf("sum %d, %v", sum, err)
 	}
-	if err := os.Truncate(path, 1<<13); err != nil {
-		t.Fatal(err)
-	}
-	if err := guarded(read); err == nil || !strings.Contains(err.Error(), "shorter") {
-		t.Errorf("error %v", err)
-	}
+	expect.OK(t, os.Truncate(path, 1<<13))
+	expect.Error(t, guarded(read), "shorter")
 	defer func() {
 		if p := recover(); p != "mine" {
 			t.Errorf("panic %v", p)

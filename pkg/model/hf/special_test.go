@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/internal/randommodel"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
@@ -34,9 +35,7 @@ func summary(s model.SpecialTokens) string {
 func special(t *testing.T, path string) model.SpecialTokens {
 	t.Helper()
 	c, err := hf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer c.Close()
 	ids := []int32{}
 	for _, x := range c.Special.End {
@@ -54,15 +53,11 @@ func folderWith(t *testing.T, a, b string, files map[string]string, config map[s
 	dir := decodertest.Folder(t)
 	read := func(name string) string {
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return string(data)
 	}
 	var c map[string]any
-	if err := json.Unmarshal([]byte(read("config.json")), &c); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal([]byte(read("config.json")), &c))
 	for k, v := range config {
 		c[k] = v
 	}
@@ -74,9 +69,7 @@ func folderWith(t *testing.T, a, b string, files map[string]string, config map[s
 	tokens := strings.NewReplacer(`\u003c|start|\u003e`, a, `\u003c|end|\u003e`, b)
 	all["tokenizer.json"] = tokens.Replace(all["tokenizer.json"])
 	for name, text := range all {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return dir
 }
@@ -120,9 +113,7 @@ func TestSpecialOfFolder(t *testing.T) {
 	dir := folderWith(t, "<a>", "<b>", nil, nil)
 	data, _ := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
 	changed := strings.Replace(string(data), `"added_tokens"`, processor, 1)
-	if err := os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(changed), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(changed), 0o644))
 	if got := summary(special(t, dir)); got != "256 tokenizer.json | 257 config.json | 257 config.json" {
 		t.Error(got)
 	}
@@ -131,17 +122,13 @@ func TestSpecialOfFolder(t *testing.T) {
 	path := filepath.Join(dir, "tokenizer.json")
 	data, _ = os.ReadFile(path)
 	changed = strings.NewReplacer(`"special": true`, `"special":false`, `"special":true`, `"special":false`).Replace(string(data))
-	if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte(changed), 0o644))
 	if got := summary(special(t, dir)); got != " | 257 config.json; 256 its name | 257 config.json" {
 		t.Error(got)
 	}
 	// A name that the tokenizer lacks.
 	dir = folderWith(t, "<a>", "<b>", map[string]string{"tokenizer_config.json": `{"eos_token":"<c>"}`}, nil)
-	if _, err := hf.Open(dir); err == nil || !strings.Contains(err.Error(), "eos_token") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(hf.Open(dir)), "eos_token")
 }
 
 // Half a surrogate pair is an error in every JSON file of a folder.
@@ -158,18 +145,14 @@ func TestHalfOfASurrogatePair(t *testing.T) {
 			data, _ := os.ReadFile(path)
 			text = strings.Replace(string(data), "{", `{"x":"\ud83d",`, 1)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o644))
 		if _, err := hf.Open(dir); err == nil || !strings.Contains(err.Error(), "surrogate") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 	dir := t.TempDir()
 	settings := `{"peft_type":"LORA","r":1,"lora_alpha":1,"target_modules":["q_proj"],"x":"\ud83d"}`
-	if err := os.WriteFile(filepath.Join(dir, hf.AdapterConfigFile), []byte(settings), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(dir, hf.AdapterConfigFile), []byte(settings), 0o644))
 	if _, err := hf.ReadAdapter(dir); err == nil || !strings.Contains(err.Error(), "surrogate") {
 		t.Errorf("%s: error %v", hf.AdapterConfigFile, err)
 	}
@@ -252,15 +235,11 @@ func TestMetadataErrors(t *testing.T) {
 			if err == nil {
 				c.Close()
 			}
-			if err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("error %v", err)
-			}
+			expect.Error(t, err, name)
 		})
 	}
 	same := metadata("<a>", "<a>", nil)
-	if _, err := hf.Open(decodertest.GGUF(t, same)); err == nil || !strings.Contains(err.Error(), "256 and 257") {
-		t.Errorf("two equal tokens: error %v", err)
-	}
+	expect.Error(t, expect.Err(hf.Open(decodertest.GGUF(t, same))), "256 and 257")
 	empty := metadata("", "", map[string]any{"eos_token_id": nil})
 	c, err := hf.Open(decodertest.GGUF(t, empty))
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // TestAssemblyRegisters: AVX2 functions use no register or instruction that
@@ -20,9 +22,7 @@ func TestAssemblyRegisters(t *testing.T) {
 	text := regexp.MustCompile(`^TEXT ·(\w+)\(SB\)`)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		name, last := "", ""
 		for i, line := range strings.Split(string(data), "\n") {
 			if m := text.FindStringSubmatch(line); m != nil {

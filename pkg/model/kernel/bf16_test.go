@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 // onHardware skips a test that compares the processor with the portable version.
@@ -217,9 +219,7 @@ func TestAssemblyBytes(t *testing.T) {
 		t.Skip("objdump (binutils) is not installed")
 	}
 	data, err := os.ReadFile("bf16_amd64.s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	written := regexp.MustCompile(`// (V\w+) Z(\d+) Z(\d+) Z(\d+)\n\s+LONG +\$0x(\w+)\n\s+WORD +\$0x(\w+)\n`)
 	var code []byte
 	var want []string
@@ -237,13 +237,9 @@ func TestAssemblyBytes(t *testing.T) {
 		t.Fatalf("%d of %d instructions in bytes have their text", len(want), n)
 	}
 	file := filepath.Join(t.TempDir(), "code")
-	if err := os.WriteFile(file, code, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(file, code, 0o600))
 	out, err := exec.Command(objdump, "-D", "-b", "binary", "-m", "i386:x86-64", "--no-show-raw-insn", file).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	line := regexp.MustCompile(`(?m)^ +[0-9a-f]+:\s+(\w+) +(\S+)\s*$`)
 	got := line.FindAllStringSubmatch(string(out), -1)
 	if len(got) != len(want) {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func checksummedFile(t testing.TB) []byte {
@@ -14,9 +16,7 @@ func checksummedFile(t testing.TB) []byte {
 		{Name: "w", Shape: []int{2, 2}, Data: []float32{1, -2, 0.5, 0}},
 		{Name: ChecksumKey, Data: []float32{3}}, // a tensor may have the name
 	}, map[string]string{"a": `text with "` + ChecksumKey + `":" in it`, "z": "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return data
 }
 
@@ -24,9 +24,7 @@ func checksummedFile(t testing.TB) []byte {
 func TestChecksummedFileReads(t *testing.T) {
 	data := checksummedFile(t)
 	f, err := readBytes(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if !f.Checksummed || len(f.Tensors) != 2 || f.Tensors[0].Data[1] != -2 {
 		t.Errorf("read %+v", f)
 	}

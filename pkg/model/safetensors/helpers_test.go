@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // raw puts a file together from a header and data, right or wrong.
@@ -22,18 +24,14 @@ func readBytes(b []byte) (*File, error) {
 func mustWrite(t testing.TB, tensors []Tensor, metadata map[string]string) []byte {
 	t.Helper()
 	data, err := Encode(tensors, metadata)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return data
 }
 
 func mustRead(t testing.TB, b []byte) *File {
 	t.Helper()
 	f, err := readBytes(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return f
 }
 

@@ -12,15 +12,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // testdata/python.safetensors was written by `interop.py` with version
 // 0.8.0 of Hugging Face's library and PyTorch 1.13.
 func TestReadPythonFile(t *testing.T) {
 	f, err := ReadFile(filepath.Join("testdata", "python.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if want := map[string]string{"format": "pt"}; !maps.Equal(f.Metadata, want) {
 		t.Errorf("metadata %v, want %v", f.Metadata, want)
 	}
@@ -76,9 +76,7 @@ func TestReadAccepts(t *testing.T) {
 func TestReadFileErrors(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.safetensors")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(empty, nil, 0o600))
 	missing := filepath.Join(dir, "none.safetensors")
 	tests := []struct{ name, path, want string }{
 		{"missing", missing, "read " + missing + ": no such file or directory"},

@@ -6,10 +6,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 // BF16 rounds to the nearest of the two neighbours, ties to the even one.
@@ -52,25 +53,17 @@ func TestWriteAndReadInParts(t *testing.T) {
 	for _, dtype := range []string{"F32", "BF16"} {
 		list := []Tensor{{Name: "x", Dtype: dtype, Shape: []int{len(long)}, Data: long}, {Name: "y", Shape: []int{1}, Data: []float32{7}}}
 		want, err := EncodeChecksummed(list, metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		path := filepath.Join(t.TempDir(), "w.safetensors")
 		f, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		list[0].Data, list[0].Load = nil, func() ([]float32, error) { return long, nil }
-		if err := errors.Join(WriteChecksummed(f, list, metadata), f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, errors.Join(WriteChecksummed(f, list, metadata), f.Close()))
 		if got, _ := os.ReadFile(path); !bytes.Equal(got, want) {
 			t.Errorf("%s: other bytes", dtype)
 		}
 		r, err := Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer r.Close()
 		one, all := make([]float32, 1), make([]float32, len(long))
 		if err := errors.Join(r.Into("y", one), r.Into("x", all)); err != nil || one[0] != 7 {
@@ -85,8 +78,6 @@ func TestWriteAndReadInParts(t *testing.T) {
 			t.Error("a missing tensor or one of another size was read")
 		}
 		list[0].Load = func() ([]float32, error) { return one, nil }
-		if err := Write(&memory{}, list, nil); err == nil || !strings.Contains(err.Error(), "1 elements were loaded") {
-			t.Errorf("error %v", err)
-		}
+		expect.Error(t, Write(&memory{}, list, nil), "1 elements were loaded")
 	}
 }

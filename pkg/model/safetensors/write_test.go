@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 func TestEncodeBytes(t *testing.T) {
@@ -100,9 +102,7 @@ func TestRoundTrip(t *testing.T) {
 		for i, name := range names {
 			shape := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 3).Draw(t, "shape")
 			n, err := elements(shape)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			bits := rapid.SliceOfN(rapid.Uint32(), n, n).Draw(t, "bits")
 			data := make([]float32, n)
 			for j, b := range bits {
@@ -111,13 +111,9 @@ func TestRoundTrip(t *testing.T) {
 			tensors[i] = Tensor{Name: name, Shape: shape, Data: data}
 		}
 		data, err := Encode(tensors, metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		f, err := readBytes(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if !sameTensors(f.Tensors, tensors) || !maps.Equal(f.Metadata, metadata) {
 			t.Fatalf("wrote %v %v\nread %v", tensors, metadata, f)
 		}

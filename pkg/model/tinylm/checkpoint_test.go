@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
@@ -25,12 +26,10 @@ func newActorCritic(t testing.TB, pool *kernel.Pool, policy, ref *tinylm.Weights
 	a := &actorCritic{policy: policy, ref: ref, critic: tinylmtest.Critic(t, policy, pool)}
 	a.opt = model.NewAdamW(policy.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.01})
 	var err error
-	if a.learner, err = tinylm.NewLearner(policy, 1, pool); err != nil {
-		t.Fatal(err)
-	}
-	if a.scorer, err = tinylm.NewScorer(ref, 1, pool); err != nil {
-		t.Fatal(err)
-	}
+	a.learner, err = tinylm.NewLearner(policy, 1, pool)
+	expect.OK(t, err)
+	a.scorer, err = tinylm.NewScorer(ref, 1, pool)
+	expect.OK(t, err)
 	t.Cleanup(func() { _, _ = a.learner.Close(), a.scorer.Close() })
 	return a
 }
@@ -40,9 +39,7 @@ func (a *actorCritic) step(t testing.TB, b *model.Batch) {
 	t.Helper()
 	n := float64(tinylmtest.Tokens(b))
 	ref, err := a.scorer.Score(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	old := tinylmtest.Values(t, a.critic, b)
 	a.learner.ZeroGrads()
 	if _, err := a.learner.Accumulate(b, func(m *model.TokenMatrix) (float64, error) {
@@ -59,9 +56,7 @@ func (a *actorCritic) step(t testing.TB, b *model.Batch) {
 	a.critic.ZeroGrads()
 	tinylmtest.Accumulate(t, a.critic, b, tinylmtest.Regression(int(n), 0))
 	a.critic.Step(2e-2, 1)
-	if err := model.MixInto(a.ref.Params, a.policy.Params, 0.6); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, model.MixInto(a.ref.Params, a.policy.Params, 0.6))
 }
 
 func (a *actorCritic) checkpoint(metadata map[string]string) *model.Checkpoint {
@@ -72,18 +67,14 @@ func (a *actorCritic) checkpoint(metadata map[string]string) *model.Checkpoint {
 func weightsOf(t testing.TB, p *model.Params) *tinylm.Weights {
 	t.Helper()
 	w, err := tinylm.WeightsOf(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return w
 }
 
 func encode(t testing.TB, c *model.Checkpoint) []byte {
 	t.Helper()
 	data, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return data
 }
 
@@ -113,9 +104,7 @@ func TestRunWithCriticAndReferenceContinuesExactly(t *testing.T) {
 	}
 
 	c, err := decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if len(metadata) != 1 || !maps.Equal(c.Metadata, metadata) {
 		t.Errorf("metadata %v, want %v", c.Metadata, metadata)
 	}
@@ -124,9 +113,7 @@ func TestRunWithCriticAndReferenceContinuesExactly(t *testing.T) {
 	}
 	rest := newActorCritic(t, pool, weightsOf(t, c.Params), weightsOf(t, c.Reference))
 	rest.opt.M, rest.opt.V, rest.opt.T = c.M, c.V, 3
-	if err := rest.critic.Restore(c.Critic); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, rest.critic.Restore(c.Critic))
 	if n := rest.critic.State().Updates; n != 3 {
 		t.Errorf("the critic continues after update %d, want 3", n)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
@@ -109,9 +110,7 @@ func TestCriticRefuses(t *testing.T) {
 	policy := tinylmtest.Weights(t, tinylm.Spec{20, 8, 1}, 1)
 	c := tinylmtest.Critic(t, policy, nil)
 	good := &model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}
-	if _, err := c.Values(&model.Batch{}); err == nil || !strings.Contains(err.Error(), "0 prompts") {
-		t.Errorf("an empty batch: error %v", err)
-	}
+	expect.Error(t, expect.Err(c.Values(&model.Batch{})), "0 prompts")
 	reason := fmt.Errorf("the objective's own reason")
 	if _, err := c.Accumulate(good, func(*model.ValueMatrix) (float64, error) { return 0, reason }); err == nil || !strings.Contains(err.Error(), reason.Error()) {
 		t.Errorf("error %v, want the objective's", err)
@@ -121,12 +120,8 @@ func TestCriticRefuses(t *testing.T) {
 	}
 	tinylmtest.Accumulate(t, c, good, tinylmtest.Regression(1, 0))
 	other := tinylmtest.Critic(t, tinylmtest.Weights(t, tinylm.Spec{20, 9, 1}, 1), nil)
-	if err := c.Restore(other.State()); err == nil || !strings.Contains(err.Error(), "shape") {
-		t.Errorf("another size: error %v", err)
-	}
+	expect.Error(t, c.Restore(other.State()), "shape")
 	bare := other.State()
 	bare.M, bare.V = nil, nil
-	if err := other.Restore(bare); err == nil || !strings.Contains(err.Error(), "without moments") {
-		t.Errorf("without moments: error %v", err)
-	}
+	expect.Error(t, other.Restore(bare), "without moments")
 }

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 )
 
@@ -27,9 +27,7 @@ func checkCheckpoint(t *testing.T, data []byte) {
 		}
 		once := encode(t, c)
 		again, err := decode(once)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if !bytes.Equal(encode(t, again), once) {
 			t.Error("the second encoding differs")
 		}
@@ -85,8 +83,6 @@ func TestManyTensors(t *testing.T) {
 	data = append(append(data, b.Bytes()...), make([]byte, 4)...)
 	limit := untrusted.Limit{Base: fuzzLimit.Base, PerByte: fuzzLimit.PerByte, Time: 15 * time.Second}
 	limit.Check(t, len(data), func() {
-		if _, err := decode(data); err == nil || !strings.Contains(err.Error(), "needs more numbers than the file's 1") {
-			t.Errorf("got %v", err)
-		}
+		expect.Error(t, expect.Err(decode(data)), "needs more numbers than the file's 1")
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/model"
 )
@@ -15,9 +16,7 @@ import (
 // tokens in the same order: the labels where the mask is true.
 func TestGoldenTokenizePromptAndOutput(t *testing.T) {
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(golden.File(t, "golden", "cs336-2026", "expected.json"), &all); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(golden.File(t, "golden", "cs336-2026", "expected.json"), &all))
 	var want struct {
 		InputIDs struct{ Data [][]int }  `json:"input_ids"`
 		Labels   struct{ Data [][]int }  `json:"labels"`
@@ -43,9 +42,7 @@ func TestGoldenTokenizePromptAndOutput(t *testing.T) {
 		b.Rows = append(b.Rows, model.Row{Prompt: i, Tokens: encode(text)})
 	}
 	var p Packed
-	if err := p.pack(b, 15); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.pack(b, 15))
 	got := make([][]int, len(b.Rows))
 	p.each(func(i, packed int) {
 		row := i / p.width

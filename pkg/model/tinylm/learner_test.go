@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
@@ -53,23 +54,15 @@ func TestGradientsDoNotDependOnLayout(t *testing.T) {
 
 	pool := tinylmtest.Pool(t, 1)
 	l, err := tinylm.NewLearner(p, 1, pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
 	for range 2 { // small, large, small: the second small one runs in a larger graph, after other numbers
-		if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b)))))
 		big := tinylmtest.Batch(t, p, 30, 8, 40)
-		if _, err := l.Accumulate(big, tinylmtest.MeanLogProb(tinylmtest.Tokens(big))); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(l.Accumulate(big, tinylmtest.MeanLogProb(tinylmtest.Tokens(big)))))
 		l.ZeroGrads()
 	}
-	if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b)))))
 	check("a larger graph", l.Grads().Flat)
 }
 
@@ -77,9 +70,7 @@ func TestAccumulateRefusesBadBatches(t *testing.T) {
 	p := tinylmtest.Weights(t, tinylm.Spec{20, 8, 1}, 1)
 	pool := tinylmtest.Pool(t, 1)
 	l, err := tinylm.NewLearner(p, 1, pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if _, err := l.Accumulate(&model.Batch{}, tinylmtest.MeanLogProb(1)); err == nil {
 		t.Error("an empty batch is taken")
 	}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
@@ -38,9 +39,7 @@ func TestMemory(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			p, err := tinylm.NewWeights(c.spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			p.Init(1)
 			pool := tinylmtest.Pool(t, c.thread)
 			batch := &model.Batch{}
@@ -57,9 +56,7 @@ func TestMemory(t *testing.T) {
 			}
 			work := func(u model.Use) float64 { return c.spec.WorkBytes(u, c.thread) }
 			check := func(err error) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 			}
 			for _, part := range []struct {
 				name string

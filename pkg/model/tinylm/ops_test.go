@@ -9,6 +9,7 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model/fused"
 	"grpo/pkg/model/kernel"
 )
@@ -180,14 +181,10 @@ func TestOpsAgainstReferenceAndFiniteDifferences(t *testing.T) {
 			// The cost sends seed back as the gradient of y.
 			cost := b.Loss("probe", y, b.ops, func(_, d []float32) (float64, error) { copy(d, seed); return 0, nil })
 			g, err := b.Compile(cost, nodes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			defer g.Close()
 			for pass := range 2 { // the second pass detects leftovers of the first
-				if err := g.Run(); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, g.Run())
 				got := fused.Floats(y.Value())
 				for i, w := range want {
 					if !math.IsNaN(w) && !near(float64(got[i]), w, 1e-5, 1e-6) {
@@ -242,13 +239,9 @@ func (c *opCase) graph(t *testing.T, pool *kernel.Pool) (b *builder, in []*G.Nod
 func run(t *testing.T, b *builder) {
 	t.Helper()
 	g, err := b.Compile(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer g.Close()
-	if err := g.Run(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, g.Run())
 }
 
 func to32(x []float64) []float32 {

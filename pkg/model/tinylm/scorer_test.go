@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
@@ -65,9 +66,7 @@ func TestScorerAgreesWithLearnerAndSampler(t *testing.T) {
 			}
 			pool := tinylmtest.Pool(t, 2)
 			l, err := tinylm.NewLearner(p, c.opt.Temperature, pool)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			defer l.Close()
 			if _, err := l.Accumulate(b, func(m *model.TokenMatrix) (float64, error) {
 				if !sameTokens(m, got) {
@@ -89,16 +88,12 @@ func TestScorerBatchesAreIndependent(t *testing.T) {
 	want := tinylmtest.Score(t, p, 1, tinylmtest.Pool(t, 1), b)
 	pool := tinylmtest.Pool(t, 2)
 	s, err := tinylm.NewScorer(p, 1, pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer s.Close()
 	score := func(b *model.Batch) *model.TokenMatrix {
 		t.Helper()
 		m, err := s.Score(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return m
 	}
 	for at := 0; at < len(b.Rows); at += 5 { // cuts through groups
@@ -115,15 +110,11 @@ func TestScorerBatchesAreIndependent(t *testing.T) {
 	if !sameTokens(score(b), want) {
 		t.Error("after a larger batch the bits differ")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, s.Close())
 	if !sameTokens(score(b), want) {
 		t.Error("after Close the bits differ")
 	}
-	if err := model.MixInto(p.Params, tinylmtest.Weights(t, p.Spec, 2).Params, 0.5); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, model.MixInto(p.Params, tinylmtest.Weights(t, p.Spec, 2).Params, 0.5))
 	if got := score(b); sameTokens(got, want) || !sameTokens(got, tinylmtest.Score(t, p, 1, tinylmtest.Pool(t, 1), b)) {
 		t.Error("the scorer does not see the new weights")
 	}
@@ -137,13 +128,9 @@ func TestScorerRefuses(t *testing.T) {
 		}
 	}
 	s, err := tinylm.NewScorer(p, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer s.Close()
-	if _, err := s.Score(&model.Batch{}); err == nil || !strings.Contains(err.Error(), "0 prompts, 0 completions") {
-		t.Errorf("an empty batch: error %v", err)
-	}
+	expect.Error(t, expect.Err(s.Score(&model.Batch{})), "0 prompts, 0 completions")
 	if m, err := s.Score(&model.Batch{Prompts: [][]int{{1}}, Rows: []model.Row{{Prompt: 0, Tokens: []int{1}}}}); err != nil || m.B != 1 || m.T != 1 {
 		t.Errorf("after an error: %+v, %v", m, err)
 	}
@@ -155,14 +142,10 @@ func TestScorerAllocatesAConstant(t *testing.T) {
 	pool := tinylmtest.Pool(t, 1)
 	allocations := func(b *model.Batch) float64 {
 		s, err := tinylm.NewScorer(p, 1, pool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer s.Close()
 		return testing.AllocsPerRun(5, func() {
-			if _, err := s.Score(b); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, expect.Err(s.Score(b)))
 		})
 	}
 	small, large := allocations(fixedBatch(1, 1, 2, 2)), allocations(fixedBatch(20, 32, 20, 20))

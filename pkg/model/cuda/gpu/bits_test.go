@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
@@ -21,24 +22,17 @@ func TestGPUSameBits(t *testing.T) {
 		b := tinylmtest.Batch(t, p, 4, 3, 8)
 		opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0})
 		l, err := tinylm.NewLearner(p, 1, g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer l.Close()
 		for range 3 {
 			l.ZeroGrads()
-			if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := opt.Step(p.Params, l.Grads(), 1e-2, 1); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, expect.Err(l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b)))))
+			expect.OK(t, expect.Err(opt.Step(p.Params, l.Grads(), 1e-2, 1)))
 		}
 		s := tinylm.NewSampler(p, g)
 		defer s.Close()
-		if out, err = s.Sample(b.Prompts, 3, tinylmtest.Plain, tinylmtest.Draws(1)); err != nil {
-			t.Fatal(err)
-		}
+		out, err = s.Sample(b.Prompts, 3, tinylmtest.Plain, tinylmtest.Draws(1))
+		expect.OK(t, err)
 		tinylmtest.Pull(t, p.Params)
 		return p.Flat, out
 	}
@@ -65,24 +59,16 @@ func TestGPUMemoryIsConstant(t *testing.T) {
 			opt := model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0})
 			before := g.dev.Memory()
 			l, err := tinylm.NewLearner(p, 1, g)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			c := tinylmtest.Critic(t, p, g)
 			s := tinylm.NewSampler(p, g)
 			step := func(b *model.Batch) {
 				l.ZeroGrads()
-				if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := opt.Step(p.Params, l.Grads(), 1e-4, 1); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, expect.Err(l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b)))))
+				expect.OK(t, expect.Err(opt.Step(p.Params, l.Grads(), 1e-4, 1)))
 				tinylmtest.Values(t, c, b)
 				s.Refresh()
-				if _, err := s.Sample(b.Prompts, 2, tinylmtest.Plain, model.Draws{}); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, expect.Err(s.Sample(b.Prompts, 2, tinylmtest.Plain, model.Draws{})))
 			}
 			for _, b := range batches {
 				step(b)

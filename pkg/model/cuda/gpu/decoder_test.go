@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
@@ -23,9 +24,7 @@ func TestGPUGoldenDecoder(t *testing.T) {
 	g := testGPU(t, "float32")
 	decodertest.Folders(t, func(t *testing.T, checkpoint *hf.Checkpoint, c *decodertest.Case) {
 		net, err := decoder.Load(checkpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		c.Check(t, decoder.New(net, decoder.Tokenizer{}, g))
 	})
 }
@@ -34,9 +33,7 @@ func TestGPUGoldenDecoder(t *testing.T) {
 // minutes.
 func TestGPUGoldenDecoderSmolLM2(t *testing.T) {
 	p, err := decoder.Open(golden.SmolLM2(t), false, testGPU(t, "float32"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	decodertest.CheckChats(t, p)
 	decodertest.CheckGradient(t, p)
 }
@@ -80,9 +77,8 @@ func (c decoderCase) policies(t *testing.T, g *device) (cpu, onGPU *decoder.Poli
 				read[x.Name] = x.Data
 			}
 			var err error
-			if net, err = decoder.LoadLoRA(&cfg, false, on, c.lora, 1, func(name string) ([]float32, error) { return read[name], nil }); err != nil {
-				t.Fatal(err)
-			}
+			net, err = decoder.LoadLoRA(&cfg, false, on, c.lora, 1, func(name string) ([]float32, error) { return read[name], nil })
+			expect.OK(t, err)
 			r := rand.New(rand.NewPCG(3, 4))
 			for i := range net.Params.Flat {
 				net.Params.Flat[i] = float32(r.NormFloat64() * 0.2)
@@ -135,9 +131,7 @@ func close64[T float32 | float64](t *testing.T, what string, got, want []T, tole
 // pulled are parameters or gradients on the host.
 func pulled(t *testing.T, p *model.Params) []float32 {
 	t.Helper()
-	if err := p.Pull(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.Pull())
 	return p.Flat
 }
 
@@ -177,39 +171,28 @@ func TestGPUDecoderIsTheCPUs(t *testing.T) {
 					run := func(p *decoder.Policy) (r result) {
 						options := model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-3, WeightDecay: 0.01}
 						learner, err := p.NewLearner(1.2, checkpointing)
-						if err != nil {
-							t.Fatal(err)
-						}
+						expect.OK(t, err)
 						defer learner.Close()
 						learner.ZeroGrads()
 						batch := decoderBatch()
 						for _, b := range []*model.Batch{batch, {Prompts: batch.Prompts[1:2], Rows: []model.Row{{Tokens: []int{5, 3, 5}}}}} {
-							if _, err := learner.Accumulate(b, lossOf(&r.logps, &r.entropies)); err != nil {
-								t.Fatal(err)
-							}
+							expect.OK(t, expect.Err(learner.Accumulate(b, lossOf(&r.logps, &r.entropies))))
 						}
 						r.gradient = pulled(t, learner.Grads())
 						reference := p.Copy()
 						optimizer := model.NewAdamW(p.Params(), options)
-						if r.norm, err = optimizer.Step(p.Params(), learner.Grads(), 1e-2, 1); err != nil {
-							t.Fatal(err)
-						}
+						r.norm, err = optimizer.Step(p.Params(), learner.Grads(), 1e-2, 1)
+						expect.OK(t, err)
 						r.weights = pulled(t, p.Params())
 						for _, scored := range []model.Policy{p, reference} {
 							scorer, err := scored.NewScorer(0.9)
-							if err != nil {
-								t.Fatal(err)
-							}
+							expect.OK(t, err)
 							m, err := scorer.Score(batch)
-							if err != nil {
-								t.Fatal(err)
-							}
+							expect.OK(t, err)
 							r.scores = append(append(r.scores, m.LogProbs...), m.Entropy...)
 						}
 						critic, err := p.NewCritic(options, checkpointing)
-						if err != nil {
-							t.Fatal(err)
-						}
+						expect.OK(t, err)
 						for range 2 {
 							critic.ZeroGrads()
 							if _, err := critic.Accumulate(batch, func(m *model.ValueMatrix) (float64, error) {
@@ -220,14 +203,10 @@ func TestGPUDecoderIsTheCPUs(t *testing.T) {
 							}); err != nil {
 								t.Fatal(err)
 							}
-							if _, err := critic.Step(1e-2, 0); err != nil {
-								t.Fatal(err)
-							}
+							expect.OK(t, expect.Err(critic.Step(1e-2, 0)))
 						}
 						v, err := critic.Values(batch)
-						if err != nil {
-							t.Fatal(err)
-						}
+						expect.OK(t, err)
 						r.values, r.critic = v.Values, pulled(t, critic.State().Params)
 						return r
 					}
@@ -268,9 +247,7 @@ func TestGPUDecoderSamplesTheCPUsTokens(t *testing.T) {
 				s := p.NewSampler()
 				defer s.Close()
 				out, err := model.SampleEach(s, prompts, 3, opts, draws)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				return out
 			}
 			want, got := sample(cpu), sample(onGPU)
@@ -281,17 +258,13 @@ func TestGPUDecoderSamplesTheCPUsTokens(t *testing.T) {
 				close64(t, fmt.Sprintf("entropies of completion %d", i), o.Entropies, want[0][i].Entropies, 1e-4)
 			}
 			scorer, err := onGPU.NewScorer(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			batch := &model.Batch{Prompts: prompts}
 			for i, o := range got[0] {
 				batch.Rows = append(batch.Rows, model.Row{Prompt: i / 3, Tokens: o.Tokens})
 			}
 			m, err := scorer.Score(batch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			for i, o := range got[0] {
 				for j, lp := range o.LogProbs {
 					if d := math.Abs(m.LogProbs[i*m.T+j] - float64(lp)); d > 1e-5 {

@@ -11,6 +11,7 @@ import (
 
 	"grpo/internal/cudaemu"
 	"grpo/internal/cudalib"
+	"grpo/internal/expect"
 	"grpo/pkg/model/cuda"
 )
 
@@ -30,9 +31,7 @@ func testGPU(t testing.TB, precision string) *device {
 		t.Setenv(cuda.CacheEnv, filepath.Join(dir, "cache"))
 	}
 	g, err := Open(precision)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(g.Close)
 	return g.(*device)
 }

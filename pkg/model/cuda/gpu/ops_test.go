@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/cudaemu"
+	"grpo/internal/expect"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
@@ -142,16 +143,12 @@ func TestGPURecordedLayersHaveTheSameBits(t *testing.T) {
 	b, other := tinylmtest.Batch(t, p, 3, 2, 6), tinylmtest.Batch(t, p, 2, 2, 4)
 	g := &graphSpy{device: stepByStep(testGPU(t, "float32"), true)}
 	l, err := tinylm.NewLearner(p, 1, g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
 	var first []float32
 	for i, batch := range []*model.Batch{b, b, b, other, b, b} {
 		l.ZeroGrads()
-		if _, err := l.Accumulate(batch, tinylmtest.MeanLogProb(tinylmtest.Tokens(batch))); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(l.Accumulate(batch, tinylmtest.MeanLogProb(tinylmtest.Tokens(batch)))))
 		if batch == other {
 			continue
 		}
@@ -185,9 +182,7 @@ func TestGPUScorerIsTheLearner(t *testing.T) {
 		}
 	}
 	l, err := tinylm.NewLearner(p, 0.7, g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer l.Close()
 	if _, err := l.Accumulate(b, func(m *model.TokenMatrix) (float64, error) {
 		if !slices.Equal(m.LogProbs, got.LogProbs) || !slices.Equal(m.Entropy, got.Entropy) {
@@ -209,29 +204,21 @@ func TestGPUAdamW(t *testing.T) {
 		b := tinylmtest.Batch(t, p, 3, 2, 6)
 		opt = model.NewAdamW(p.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1})
 		l, err := tinylm.NewLearner(p, 1, on)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		defer l.Close()
 		step := func() {
 			norm, err := opt.Step(p.Params, l.Grads(), 1e-2, 0.1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			norms = append(norms, norm)
 		}
 		for range 3 {
 			l.ZeroGrads()
-			if _, err := l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b))); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, expect.Err(l.Accumulate(b, tinylmtest.MeanLogProb(tinylmtest.Tokens(b)))))
 			step()
 		}
 		tinylmtest.Pull(t, l.Grads())
 		l.Grads().Flat[5] = float32(math.NaN())
-		if err := l.Grads().Push(); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, l.Grads().Push())
 		step()
 		for _, x := range []*model.Params{p.Params, opt.M, opt.V} {
 			tinylmtest.Pull(t, x)
@@ -256,16 +243,12 @@ func TestGPUAdamW(t *testing.T) {
 func TestGPUFinite(t *testing.T) {
 	g := testGPU(t, "float32")
 	p := tinylmtest.Weights(t, tinylmtest.Spec(16, 1), 1)
-	if err := g.Place(p.Params); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, g.Place(p.Params))
 	if name, ok := p.Finite(); !ok {
 		t.Errorf("%s is not finite", name)
 	}
 	p.HeadB[3] = float32(math.Inf(1))
-	if err := p.Push(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.Push())
 	if name, ok := p.Finite(); ok || name != "head.bias" {
 		t.Errorf("Finite() = %q, %v, want head.bias, false", name, ok)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/tinylmtest"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
@@ -40,13 +41,9 @@ func TestGPUSamplesTheCPUsTokens(t *testing.T) {
 				gpu := tinylm.NewSampler(p, stepByStep(testGPU(t, "float32"), steps))
 				defer gpu.Close()
 				want, err := cpu.Sample(prompts, c.group, c.opt, place)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				got, err := gpu.Sample(prompts, c.group, c.opt, place)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				sameCompletions(t, c.name, got, want)
 			})
 		}
@@ -81,19 +78,13 @@ func TestGPUSamplerFollowsWeightsAndSizes(t *testing.T) {
 		for k := range p.Flat {
 			p.Flat[k] *= 1.05
 		}
-		if err := p.Push(); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, p.Push())
 		s.Refresh()
 		prompts := tinylmtest.Prompts(n, 4+3*i)
 		got, err := s.Sample(prompts, 3, tinylmtest.Plain, model.Draws{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		want, err := tinylm.NewSampler(p.Clone(), tinylmtest.Pool(t, 1)).Sample(prompts, 3, tinylmtest.Plain, model.Draws{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		sameCompletions(t, fmt.Sprintf("rollout %d", i), got, want)
 	}
 }

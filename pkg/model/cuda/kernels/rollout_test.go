@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"grpo/internal/cudaemu"
+	"grpo/internal/expect"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/model/tinylm"
@@ -57,9 +58,7 @@ func TestRollout(t *testing.T) {
 		{Vocab: 70, Hidden: 100, Layers: 1},
 	} {
 		p, err := tinylm.NewWeights(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		p.Init(3)
 		r := rand.New(rand.NewPCG(15, 15))
 		for i := range p.Flat { // biases too, and an end that comes now and then
@@ -86,9 +85,7 @@ func TestRollout(t *testing.T) {
 			"one token":             {Temperature: 1, TopP: 1, MaxTokens: 1},
 		} {
 			want, err := sampler.Sample(prompts, group, o, model.Draws{Stream: stream, A: step, B: offset, C: sample0})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			rows := len(prompts) * group
 			for _, tile := range []struct{ atATime, tile int }{{2, 2}, {4, 8}, {8, 16}, {0, 0}} {
 				if name != "plain" && tile.tile > 0 && os.Getenv("GRPO_LONG") == "" {

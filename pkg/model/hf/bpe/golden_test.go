@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 )
 
@@ -18,9 +19,7 @@ func TestGoldenTokenizers(t *testing.T) {
 	}
 	golden.ReadJSON(t, filepath.Join(folder, "strings.json"), &strs)
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		if name == "strings" {
@@ -115,8 +114,6 @@ func or(a, b []int32) []int32 {
 func load(t testing.TB, name string) *Tokenizer {
 	t.Helper()
 	tok, err := Parse(golden.File(t, "tokenizers", name, "tokenizer.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return tok
 }

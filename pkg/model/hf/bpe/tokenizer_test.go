@@ -5,9 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 )
 
@@ -36,9 +36,7 @@ func tiny(change func(map[string]any)) []byte {
 
 func TestEncode(t *testing.T) {
 	tok, err := Parse(tiny(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got, want := tok.Encode("the the<end>"), []int32{257, 258, 259}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -86,9 +84,7 @@ func TestParseErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := Parse(tiny(tt.change)); err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error %v, want %q", err, tt.says)
-			}
+			expect.Error(t, expect.Err(Parse(tiny(tt.change))), tt.says)
 		})
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 )
 
@@ -16,9 +16,7 @@ import (
 func asGGUF(t *testing.T, data []byte) (tokens []string, types []int64, merges []string) {
 	t.Helper()
 	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal(data, &f))
 	put := func(id int32, content string, kind int64) {
 		for int(id) >= len(tokens) {
 			tokens, types = append(tokens, ""), append(types, 1)
@@ -56,20 +54,14 @@ func TestGoldenFileOfGGUF(t *testing.T) {
 				begin = int32(slices.Index(tokens, "<|begin_of_text|>"))
 			}
 			made, err := FileOfGGUF(pre, tokens, types, merges, begin)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			tok, err := Parse(made)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			want := load(t, name)
 			var theirs [][]int32
 			if python := os.Getenv("GRPO_TEST_PYTHON"); python != "" {
 				path := filepath.Join(t.TempDir(), "tokenizer.json")
-				if err := os.WriteFile(path, made, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, os.WriteFile(path, made, 0o644))
 				cmd := exec.Command(python, filepath.Join("testdata", "encode.py"), path, filepath.Join(folder, "strings.json"))
 				cmd.Stderr = os.Stderr
 				out, err := cmd.Output()
@@ -103,10 +95,6 @@ func TestGoldenFileOfGGUF(t *testing.T) {
 }
 
 func TestFileOfGGUFErrors(t *testing.T) {
-	if _, err := FileOfGGUF("unknown", nil, nil, nil, -1); err == nil || !strings.Contains(err.Error(), "supported are") {
-		t.Errorf("error %v", err)
-	}
-	if _, err := FileOfGGUF("gpt-2", []string{"a"}, []int64{1}, nil, 1); err == nil || !strings.Contains(err.Error(), "begin token") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(FileOfGGUF("unknown", nil, nil, nil, -1)), "supported are")
+	expect.Error(t, expect.Err(FileOfGGUF("gpt-2", []string{"a"}, []int64{1}, nil, 1)), "begin token")
 }

@@ -9,24 +9,21 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 )
 
 func reference(t testing.TB) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/types.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return data
 }
 
 // Values equal those of the gguf package, which wrote the file (testdata/reference.py).
 func TestTypes(t *testing.T) {
 	f, err := Parse(reference(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var want map[string]struct {
 		Shape  []int
 		Sum    float64
@@ -62,9 +59,7 @@ func TestTypes(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	f, err := Parse(reference(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for key, want := range map[string]any{
 		"general.architecture": "llama", "llama.block_count": uint64(2), "llama.eps": float64(float32(1e-5)), "flag": true,
 		"tokens": []string{"a", "ü", "<|x|>"}, "neg": int64(-7), "types": []int64{1, 2, 3},
@@ -113,9 +108,7 @@ func TestParseErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := Parse(tt.data); err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error %v, want %q", err, tt.says)
-			}
+			expect.Error(t, expect.Err(Parse(tt.data)), tt.says)
 		})
 	}
 }
@@ -149,9 +142,7 @@ func TestUnreadArray(t *testing.T) {
 	b[16]++ // one more entry
 	b = slices.Insert(b, 24, entry...)
 	allocated := testing.AllocsPerRun(1, func() {
-		if _, err := Parse(b); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(Parse(b)))
 	})
 	if allocated > 1000 {
 		t.Errorf("%v allocations", allocated)

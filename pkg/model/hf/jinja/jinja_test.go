@@ -7,23 +7,19 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // readCases are templates with the text that jinja2 gives, nil where it has an error. See testdata/cases.py.
 func readCases(t testing.TB) (variables string, all [][2]*string) {
 	t.Helper()
 	f, err := os.Open("testdata/cases.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(&all); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, json.NewDecoder(z).Decode(&all))
 	return *all[0][0], all[1:]
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/model/tinylm/tokenizer"
@@ -14,9 +15,7 @@ import (
 // configs/base.yaml.
 func TestEmbedded(t *testing.T) {
 	w, err := Weights()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var rec struct {
 		ConfigHash string `json:"config_hash"`
 		Weights    string `json:"weights_sha256"`
@@ -30,19 +29,13 @@ func TestEmbedded(t *testing.T) {
 		}
 	}
 	record, err := os.ReadFile("record.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(record, &rec); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, json.Unmarshal(record, &rec))
 	if got := w.Hash(); got != rec.Weights {
 		t.Errorf("the embedded weights hash to %s, their record has %s: run `make base`", got, rec.Weights)
 	}
 	recipe, err := config.LoadSFT(config.LoadOptions{Path: "base"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got := config.Hash(recipe.Config); got != rec.ConfigHash {
 		t.Errorf("configs/base.yaml has hash %s, the record is of %s: run `make base`", got, rec.ConfigHash)
 	}
