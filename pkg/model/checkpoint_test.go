@@ -188,16 +188,6 @@ func TestChecksummedCheckpoint(t *testing.T) {
 	}
 }
 
-// A file that is cut short is refused, wherever it is cut.
-func TestReadCheckpointRefusesPrefixes(t *testing.T) {
-	data := encode(t, smallCheckpoint())
-	for n := range data {
-		if _, err := decode(data[:n]); err == nil {
-			t.Fatalf("a file cut to %d of %d bytes is read without an error", n, len(data))
-		}
-	}
-}
-
 // TestReadWeightsFile: the policy's parameters are read without the other sets.
 func TestReadWeightsFile(t *testing.T) {
 	p := model.NewParams([]model.Tensor{{Name: "a", Shape: []int{2}}, {Name: "b", Shape: []int{1, 3}}})
