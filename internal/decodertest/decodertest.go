@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/randommodel"
 	"grpo/pkg/rng"
 )
@@ -46,9 +47,7 @@ func Seeded(t testing.TB, seed uint64, width int) string {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return dir
 }
 
@@ -93,9 +92,7 @@ func GGUF(t testing.TB, metadata map[string]any) string {
 	}
 	head.WriteString(strings.Repeat("\x00", (32-head.Len()%32)%32))
 	path := filepath.Join(t.TempDir(), "model.gguf")
-	if err := os.WriteFile(path, append(head.Bytes(), data.Bytes()...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, append(head.Bytes(), data.Bytes()...), 0o644))
 	return path
 }
 

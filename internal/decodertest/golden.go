@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
@@ -42,9 +43,7 @@ func Folders(t *testing.T, f func(t *testing.T, checkpoint *hf.Checkpoint, c *Ca
 		dir := filepath.Dir(file)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			checkpoint, err := hf.OpenWeights(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			var c Case
 			golden.ReadJSON(t, filepath.Join(dir, "case.json"), &c, "adamw", "arch", "formula", "fp64",
 				"greedy_min_margin", "shape", "seed", "torch", "transformers")
@@ -103,9 +102,7 @@ func (c *Case) Batch() *model.Batch {
 func (c *Case) Check(t *testing.T, p model.Policy) {
 	t.Helper()
 	learner, err := p.NewLearner(1, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer learner.Close()
 	total := 0.0
 	for b := range c.InputIDs {
@@ -141,9 +138,7 @@ func (c *Case) Check(t *testing.T, p model.Policy) {
 			}
 			return sum, nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		ref := c.PG
 		if name == "clip" {
 			ref = c.Clip
@@ -151,9 +146,7 @@ func (c *Case) Check(t *testing.T, p model.Policy) {
 		if math.Abs(got-ref.Loss) > 1e-5*max(1, math.Abs(ref.Loss)) {
 			t.Errorf("%s: loss %v, want %v", name, got, ref.Loss)
 		}
-		if err := learner.Grads().Pull(); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, learner.Grads().Pull())
 		named := map[string][]float32{}
 		for _, x := range learner.Grads().Tensors() {
 			named[x.Name] = x.Data
@@ -215,9 +208,7 @@ func WithTokenizer(t testing.TB, from string, vocab int) string {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), data, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 	}
 	tokens := map[string]int{}
 	for i := range vocab {
@@ -230,8 +221,6 @@ func WithTokenizer(t testing.TB, from string, vocab int) string {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "tokenizer.json"), data, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return dir
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/model"
 )
@@ -25,19 +26,13 @@ func Chats(t *testing.T, p model.Policy, f func(m Chat, logp []float64)) {
 	s := p.NewSampler()
 	for _, m := range want.Model {
 		sc, err := p.NewScorer(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		got, err := sc.Score(&model.Batch{Prompts: [][]int{m.IDs[:1]}, Rows: []model.Row{{Tokens: m.IDs[1:]}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		f(m, got.LogProbs)
 		out, err := s.Sample([][]int{m.IDs}, 1, model.Sampling{Greedy: true, TopP: 1, MaxTokens: len(m.Greedy)},
 			model.Draws{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if n := len(out[0].Tokens); !slices.Equal(out[0].Tokens, m.Greedy[:n]) || n < len(m.Greedy) && !out[0].Ended {
 			t.Errorf("greedy %v, want %v", out[0].Tokens, m.Greedy)
 		}
@@ -86,9 +81,7 @@ func CheckGradient(t *testing.T, p model.Policy) {
 		total += len(r.Completion)
 	}
 	l, err := p.NewLearner(1, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	loss, err := l.Accumulate(batch, func(m *model.TokenMatrix) (float64, error) {
 		loss := 0.0
 		for i, ok := range m.Mask {
@@ -100,15 +93,11 @@ func CheckGradient(t *testing.T, p model.Policy) {
 		}
 		return loss, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if math.Abs(loss-want.Loss) > 1e-4*math.Abs(want.Loss) {
 		t.Errorf("loss %v, want %v", loss, want.Loss)
 	}
-	if err := l.Grads().Pull(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, l.Grads().Pull())
 	all := 0.0
 	for _, x := range l.Grads().Tensors() {
 		square := 0.0
