@@ -93,25 +93,3 @@ func TestRealFiles(t *testing.T) {
 		})
 	}
 }
-
-func TestRealGolds(t *testing.T) {
-	ps, _, err := ReadFile(shared(t, "data/gsm8k/train.jsonl"), ReadOptions{})
-	expect.OK(t, err)
-	for _, c := range []struct {
-		name string
-		has  func(Problem) bool
-	}{
-		{"thousands", func(p Problem) bool { return strings.Contains(p.Answer, "#### 109,200,000") && p.Gold == "109200000" }},
-		{"negative", func(p Problem) bool { return p.Gold == "-47" }},
-		{"U+2028", func(p Problem) bool { return strings.ContainsRune(p.Question+p.Answer, '\u2028') }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for _, p := range ps {
-				if c.has(p) {
-					return
-				}
-			}
-			t.Error("no such problem")
-		})
-	}
-}

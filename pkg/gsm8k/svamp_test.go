@@ -65,9 +65,7 @@ func TestReadSVAMPBadElement(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := "[\n" + svampOne + ",\n\n" + c.element + "]"
 			_, _, err := ReadSVAMP(strings.NewReader(in), "s.json", ReadOptions{})
-			if err == nil || !strings.Contains(err.Error(), "s.json: line 4: "+c.reason) {
-				t.Errorf("error %v, want line 4 and %q", err, c.reason)
-			}
+			expect.Error(t, err, "s.json: line 4: "+c.reason)
 			ps, rep, err := ReadSVAMP(strings.NewReader(in), "s.json", ReadOptions{SkipBad: true})
 			if err != nil || len(ps) != 1 || rep.Lines != 2 || rep.Skipped != 1 || !strings.HasPrefix(rep.FirstBad, "line 4: ") {
 				t.Errorf("with SkipBad: %+v, %v", rep, err)

@@ -44,9 +44,7 @@ func TestParseAnswer(t *testing.T) {
 		`{"id": 1, "rewards": [1, 2], "columns": {"a\nb": [1, 1]}}`:     "printable characters",
 		"{\"id\": 1, \"rewards\": [1, 2], \"columns\": {\"\xff\": []}}": "not UTF-8",
 	} {
-		if _, err := parseAnswer([]byte(line), 1, 2); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want ... %s", line, err, want)
-		}
+		expect.Error(t, expect.Err(parseAnswer([]byte(line), 1, 2)), want)
 	}
 }
 

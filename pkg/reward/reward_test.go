@@ -355,9 +355,7 @@ func TestExpr(t *testing.T) {
 		"now()":      "not an expression: unknown name now (",
 		"keys({})":   "not an expression: unknown name keys (",
 	} {
-		if err := CheckExpr(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %s", text, err, want)
-		}
+		expect.Error(t, CheckExpr(text), want)
 	}
 	for _, text := range []string{"1 / 0", "float(completion)", "problem.fields.tags", `len(repeat("abc", 1000000000))`} {
 		s := Spec{Name: "e", Expr: text}

@@ -27,10 +27,7 @@ type goldenReward struct {
 		RewardsRejected []float64 `json:"rewards_rejected"`
 		Loss            float64
 		GradNorm        float64 `json:"grad_norm"`
-		Grads           map[string]struct {
-			Norm float64
-			At   [][2]float64
-		}
+		Grads           map[string]sparse
 	}
 }
 
@@ -89,18 +86,8 @@ func TestGoldenRewardModel(t *testing.T) {
 				t.Errorf("there is no gradient of %s", g.Name)
 				continue
 			}
-			largest, norm := 0.0, 0.0
-			for _, v := range want.At {
-				largest = max(largest, math.Abs(v[1]))
-			}
-			for _, v := range want.At {
-				within(g.Name, float64(g.Data[int(v[0])]), v[1], 2e-4*largest)
-			}
-			for _, x := range g.Data {
-				norm += float64(x) * float64(x)
-			}
-			sum += norm
-			within("the norm of "+g.Name, math.Sqrt(norm), want.Norm, 1e-4*want.Norm)
+			want.compare(t, g.Name, g.Data, 2e-4)
+			sum += kernel.SumSquares(g.Data)
 		}
 		within("the gradient's norm", math.Sqrt(sum), c.GradNorm, 1e-4*c.GradNorm)
 		if norm, err := critic.Step(0, 0); err != nil || math.Abs(norm-math.Sqrt(sum)) > 1e-4*norm {

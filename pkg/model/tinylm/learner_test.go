@@ -119,25 +119,6 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-func fixedBatch(prompts, group, promptLen, len int) *model.Batch {
-	b := &model.Batch{}
-	for i := range prompts {
-		p := make([]int, promptLen)
-		for t := range p {
-			p[t] = 5 + (7*i+3*t)%90
-		}
-		b.Prompts = append(b.Prompts, p)
-		for j := range group {
-			c := make([]int, len)
-			for t := range c {
-				c[t] = 5 + (5*i+11*j+t)%90
-			}
-			b.Rows = append(b.Rows, model.Row{Prompt: i, Tokens: c})
-		}
-	}
-	return b
-}
-
 // PyTorch's numbers, with shared and separate prompts, and micro-batches.
 func TestGoldenTorch(t *testing.T) {
 	c := tinylmtest.ReadTorchCase(t)

@@ -148,7 +148,7 @@ func TestScorerAllocatesAConstant(t *testing.T) {
 			expect.OK(t, expect.Err(s.Score(b)))
 		})
 	}
-	small, large := allocations(fixedBatch(1, 1, 2, 2)), allocations(fixedBatch(20, 32, 20, 20))
+	small, large := allocations(tinylmtest.Batch(t, p, 1, 1, 2)), allocations(tinylmtest.Batch(t, p, 20, 32, 20))
 	// Under the race detector sync.Pool, which Gorgonia uses, drops at random. The
 	// large batch has 640 rows.
 	if large > small+600 || large > 800 {
