@@ -103,7 +103,8 @@ func damaged(row int, err error) error {
 	if row > 0 {
 		where = fmt.Sprintf("row %d: ", row)
 	}
-	return fmt.Errorf("%sdamaged or not Parquet: %s (is the download complete?)", where, textutil.Printable(err.Error(), 120))
+	return fmt.Errorf("%sdamaged or not Parquet: %s (is the download complete?)", where,
+		textutil.Printable(err.Error(), 120))
 }
 
 // checkFooter checks the end of the file, which says how much of it is read at once.

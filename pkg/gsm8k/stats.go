@@ -17,8 +17,9 @@ type Stats struct {
 	Types              []TypeCount `json:"types"`
 	DuplicateQuestions int         `json:"duplicate_questions"` // occurrences after the first
 
-	QuestionLength Lengths `json:"question_length"` // in characters
-	AnswerLength   Lengths `json:"answer_length"`   // the same; N for an answer that is only "#### N", as reading writes it
+	// Lengths are in characters; that of an answer which is only "#### N", as reading writes it, is N's.
+	QuestionLength Lengths `json:"question_length"`
+	AnswerLength   Lengths `json:"answer_length"`
 
 	DistinctAnswers  int           `json:"distinct_answers"` // as numbers
 	TopAnswers       []AnswerCount `json:"top_answers"`      // the ten most common

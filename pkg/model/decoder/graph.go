@@ -78,7 +78,8 @@ func (g *graph) logProbs(places, targets []int, temperature float64) *G.Node {
 func (g *graph) values(places []int, head, grads ValueHead) *G.Node {
 	h := g.net.Config.Hidden
 	return g.Fuse("valueHead", g.ops.Values(places, head, grads), nil, tensor.Shape{1, len(places)},
-		fused.Matrix(g.top), g.weight("norm", g.net.Norm, h), g.trainable("value", head.W, h), g.trainable("bias", head.Bias, 1))
+		fused.Matrix(g.top), g.weight("norm", g.net.Norm, h), g.trainable("value", head.W, h),
+		g.trainable("bias", head.Bias, 1))
 }
 
 // run runs the graph up to out, and backward from there if it has gradients.

@@ -4,7 +4,7 @@
 // with the name, signature and launch size of each kernel. It makes no driver calls; tests run the
 // same sources on the CPU.
 //
-// This file and gru.go are TinyLM's; decoder.go, attention.go and choose.go are for Llama and Qwen
+// This file and gru.go are TinyLM's; decoder.go and attention.go are for Llama and Qwen
 // networks, which also use the sums, the head and AdamW of this file.
 //
 // Matrices are float32 and row-major, indices int32, pointers device memory. "Packed" is the

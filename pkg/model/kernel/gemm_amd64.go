@@ -2,6 +2,8 @@
 
 package kernel
 
+import "golang.org/x/sys/cpu"
+
 // tileFunc is the assembly of a tile of C: see genTile in asm.
 type tileFunc func(strips, kb int, a *float32, rowStride, kStride, stripStride int, b *float32, panelStride int,
 	c *float32, ldc int, add bool)
@@ -146,4 +148,48 @@ func (t *tiling) band(height, strips, wide int, tile *[5]tileFunc) {
 			&t.packed[j*t.kb*nr], 4*nr*t.kb, &t.c[t.row*t.ldc+j*nr], 4*t.ldc, t.add)
 	}
 	t.row += height * strips
+}
+
+// packRows packs nr columns of kb ≥ 1 rows.
+func packRows(kb int, b []float32, ldb int, panel []float32) {
+	if active == pathGo {
+		packRowsGo(kb, nr, b, ldb, panel)
+		return
+	}
+	packRowsAVX2(kb, &b[0], 4*ldb, &panel[0])
+}
+
+// packColumns packs w ≤ nr/2 rows of kb numbers as columns.
+func packColumns(kb, w int, b []float32, ldb int, panel []float32) {
+	if active == pathGo || w < 8 || kb < 8 {
+		packColumnsGo(kb, w, b, ldb, panel)
+		return
+	}
+	blocks := kb / 8
+	packTransposeAVX2(blocks, &b[0], 4*ldb, &panel[0])
+	if done := 8 * blocks; done < kb {
+		packColumnsGo(kb-done, w, b[done:], ldb, panel[done*nr:])
+	}
+}
+
+func hasBF16() bool { return cpu.X86.HasAVX512BF16 }
+
+// roundRow rounds x to ⌈len(x)/2⌉ pairs of neighbours.
+func roundRow(x, to []float32) {
+	done := 0
+	if vecs := len(x) / 32; vecs > 0 && HasBF16() {
+		roundBF16(vecs, &x[0], &to[0])
+		done = 16 * vecs
+	}
+	roundRowGo(x[2*done:], to[done:])
+}
+
+// pairRowsVecs rounds and interleaves 2·n rows in whole vectors and returns how many columns it did.
+func pairRowsVecs(n, columns int, x []float32, ld int, to []float32, ldt int) (done int) {
+	vecs := columns / 16
+	if n == 0 || vecs == 0 || !HasBF16() {
+		return 0
+	}
+	pairRowsBF16(n, vecs, &x[0], 4*ld, &to[0], 4*ldt)
+	return 16 * vecs
 }
