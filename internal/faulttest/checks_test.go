@@ -148,40 +148,6 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func TestLeftovers(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		files map[string]string
-		want  bool
-	}{
-		{"no folder", nil, false},
-		{"whole files", map[string]string{"metrics.jsonl": "{}\n", filepath.Join(rundir.ClaimsDir, "1", "owner.json"): "{}"}, false},
-		{"a temporary file", map[string]string{".result.json.1-2.grpo-tmp": ""}, true},
-		{"a partial line", map[string]string{"metrics.jsonl": "{}\n{"}, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "run")
-			for name, text := range c.files {
-				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if got, err := leftovers(dir); got != c.want || err != nil {
-				t.Errorf("%v, %v", got, err)
-			}
-		})
-	}
-}
-
-func TestSome(t *testing.T) {
-	if got := some([]uint64{1, 2, 3, 4, 5, 6}, 3); !slices.Equal(got, []uint64{1, 3, 5}) {
-		t.Errorf("got %v", got)
-	}
-	if got := some([]uint64{1, 2}, 3); !slices.Equal(got, []uint64{1, 2}) {
-		t.Errorf("got %v", got)
-	}
-}
-
 // TestStreams: a fault's random moments do not depend on which other faults are tried.
 func TestStreams(t *testing.T) {
 	l := &lab{seed: 3, took: time.Second, work: "w"}

@@ -13,17 +13,13 @@ import (
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(data)
 }
 
@@ -31,9 +27,7 @@ func read(t *testing.T, path string) string {
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())
@@ -45,9 +39,7 @@ func TestWriteFileAtomic(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "status.json")
 	for _, content := range []string{"first", "second, and longer", ""} {
-		if err := WriteFileAtomic(path, []byte(content)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, WriteFileAtomic(path, []byte(content)))
 		if got := read(t, path); got != content {
 			t.Errorf("content %q, want %q", got, content)
 		}
@@ -60,13 +52,9 @@ func TestWriteFileAtomic(t *testing.T) {
 func TestWriteFileAtomicLeavesTheUmaskToTheUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	plain := filepath.Join(t.TempDir(), "b")
-	if err := WriteFileAtomic(path, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteFileAtomic(path, nil))
 	f, err := os.Create(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Close()
 	a, _ := os.Stat(path)
 	b, _ := os.Stat(plain)
@@ -89,9 +77,7 @@ func TestWriteFileAtomicFails(t *testing.T) {
 		}},
 		{"a folder where the file should be", func(t *testing.T, dir string) string {
 			target := filepath.Join(dir, "x.json")
-			if err := os.MkdirAll(filepath.Join(target, "inside"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(filepath.Join(target, "inside"), 0o755))
 			return target
 		}},
 		{"the folder is read-only", func(t *testing.T, dir string) string {
@@ -99,9 +85,7 @@ func TestWriteFileAtomicFails(t *testing.T) {
 				t.Skip("permission bits don't bind root")
 			}
 			write(t, filepath.Join(dir, "x.json"), "old")
-			if err := os.Chmod(dir, 0o555); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chmod(dir, 0o555))
 			t.Cleanup(func() { os.Chmod(dir, 0o755) })
 			return filepath.Join(dir, "x.json")
 		}},
@@ -154,15 +138,11 @@ func TestRemoveTemps(t *testing.T) {
 	dir := t.TempDir()
 	// The leftovers of a writer that is killed between write and rename.
 	f, err := createTemp(filepath.Join(dir, "result.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Close()
 	write(t, filepath.Join(dir, "result.json"), "kept")
 	write(t, filepath.Join(dir, ".hidden"), "kept")
-	if err := RemoveTemps(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, RemoveTemps(dir))
 	if got := names(t, dir); len(got) != 2 {
 		t.Errorf("left: %q, want .hidden and result.json", got)
 	}
@@ -171,15 +151,11 @@ func TestRemoveTemps(t *testing.T) {
 func TestCreateTempStepsOverLeftovers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	first, err := createTemp(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first.Close()
 	tempCounter.Store(tempCounter.Load() - 1) // as in a new process with the old id
 	second, err := createTemp(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second.Close()
 	if first.Name() == second.Name() {
 		t.Errorf("both are %s", first.Name())
@@ -192,15 +168,11 @@ func TestKeep(t *testing.T) {
 	path, older := filepath.Join(dir, "last"), filepath.Join(dir, "step-1")
 	write(t, path, "one")
 	write(t, older, "in the way")
-	if err := Keep(path, older); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Keep(path, older))
 	if read(t, older) != "one" {
 		t.Errorf("kept %q", read(t, older))
 	}
-	if err := WriteFileAtomic(path, []byte("two")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteFileAtomic(path, []byte("two")))
 	if read(t, path) != "two" || read(t, older) != "one" {
 		t.Errorf("%q, and before %q", read(t, path), read(t, older))
 	}
@@ -209,9 +181,7 @@ func TestKeep(t *testing.T) {
 	if read(t, older) != "one" {
 		t.Error("both names are of one file")
 	}
-	if err := Keep(filepath.Join(dir, "none"), older); err == nil || !strings.Contains(err.Error(), "none") {
-		t.Errorf("error %v", err)
-	}
+	fails(t, Keep(filepath.Join(dir, "none"), older), "none")
 }
 
 func TestMkdirAll(t *testing.T) {
@@ -222,9 +192,7 @@ func TestMkdirAll(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(dir, "file"), "")
-	if err := MkdirAll(filepath.Join(dir, "file", "x")); err == nil || !strings.Contains(err.Error(), "file") {
-		t.Errorf("error %v", err)
-	}
+	fails(t, MkdirAll(filepath.Join(dir, "file", "x")), "file")
 }
 
 // What a killed process left is removed by the next write to the same place. What a process that is
@@ -232,9 +200,7 @@ func TestMkdirAll(t *testing.T) {
 func TestStaleTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	dead := exec.Command(os.Args[0], "-test.run=NoTest")
-	if err := dead.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dead.Run())
 	name := func(base string, pid int, place string) string {
 		return fmt.Sprintf(".%s.%d-1%s%s", base, pid, place, tempSuffix)
 	}
@@ -245,18 +211,12 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	}
 	goes := []string{name("model", gone, here), name("model", gone, "-00000000")}
 	for _, n := range append(stays, goes...) {
-		if err := os.Mkdir(filepath.Join(dir, n), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(dir, n), 0o755))
 		write(t, filepath.Join(dir, n, "weights"), "half")
 	}
 	old := time.Now().Add(-25 * time.Hour)
-	if err := os.Chtimes(filepath.Join(dir, goes[1]), old, old); err != nil {
-		t.Fatal(err)
-	}
-	if err := NewFolder(filepath.Join(dir, "model"), func(string) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(filepath.Join(dir, goes[1]), old, old))
+	must(t, NewFolder(filepath.Join(dir, "model"), func(string) error { return nil }))
 	want := slices.Sorted(slices.Values(append(stays, "model")))
 	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("the folder has\n%q\nwant\n%q", got, want)

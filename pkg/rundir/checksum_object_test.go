@@ -24,9 +24,7 @@ func someResult() Result {
 
 func TestChecksumIsLast(t *testing.T) {
 	data, err := Marshal(someResult())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	i := strings.LastIndex(string(data), `,"checksum":"`)
 	if i < 0 || len(data)-i != len(`,"checksum":""}`)+64 {
 		t.Fatalf("no checksum at the end of %s", data)
@@ -41,24 +39,16 @@ func TestChecksumIsLast(t *testing.T) {
 func TestChecksumSurvivesOtherForms(t *testing.T) {
 	want := someResult()
 	compact, err := Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	plain, err := Marshal(plainResult(want))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	escaped, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(escaped) == string(compact) {
 		t.Fatal("no character was escaped: the case tests nothing")
 	}
 	indented := filepath.Join(t.TempDir(), ResultFile)
-	if err := WriteJSON(indented, &want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteJSON(indented, &want))
 	for name, text := range map[string]string{"compact": string(compact), "no checksum": string(plain), "HTML": string(escaped), "a file": read(t, indented),
 		"carriage returns": strings.ReplaceAll(read(t, indented), "\n", "\r\n")} {
 		var got Result
@@ -87,9 +77,7 @@ func TestStatusSurvivesTheFile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Status{State: rapid.String().Draw(t, "state"), Step: rapid.Int().Draw(t, "step"), Error: rapid.String().Draw(t, "error"), Reward: rapid.Float64().Draw(t, "reward")}
 		data, err := Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var back Status
 		if err := Unmarshal(data, &back); err != nil {
 			t.Fatalf("%v: %s", err, data)
@@ -108,9 +96,7 @@ func TestChecksumFindsEveryByte(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), ResultFile)
 	want := someResult()
-	if err := WriteJSON(path, want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteJSON(path, want))
 	want.WallS = 0
 	text := []byte(read(t, path))
 	refused := 0
@@ -140,8 +126,6 @@ func TestChecksumFindsEveryByte(t *testing.T) {
 // A checksum in another place is an unknown key.
 func TestChecksumElsewhereIsAnUnknownKey(t *testing.T) {
 	for _, text := range []string{`{"checksum":"ab","status":"done"}`, `{"status":"done","checksum":"ab"}`} {
-		if err := Unmarshal([]byte(text), new(Result)); err == nil || !strings.Contains(err.Error(), "checksum") {
-			t.Errorf("%s: %v", text, err)
-		}
+		fails(t, Unmarshal([]byte(text), new(Result)), "checksum")
 	}
 }

@@ -15,28 +15,20 @@ func saveChecksums(t *testing.T, dir string) {
 	for _, name := range []string{ConfigFile, MetricsFile, EvalFile, SamplesFile} {
 		s.Files[name] = PrefixOf([]byte(read(t, filepath.Join(dir, name))))
 	}
-	if err := os.MkdirAll(filepath.Join(dir, CheckpointDir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteJSON(filepath.Join(dir, CheckpointDir, ChecksumsFile), s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, CheckpointDir), 0o755))
+	must(t, WriteJSON(filepath.Join(dir, CheckpointDir, ChecksumsFile), s))
 }
 
 // saveResult writes the result with the checksums of its files.
 func saveResult(t *testing.T, dir string) {
 	t.Helper()
 	var res Result
-	if err := ReadJSON(filepath.Join(dir, ResultFile), &res); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ReadJSON(filepath.Join(dir, ResultFile), &res))
 	res.Files = map[string]string{}
 	for _, name := range []string{ConfigFile, MetricsFile, EvalFile, SamplesFile} {
 		res.Files[name] = PrefixOf([]byte(read(t, filepath.Join(dir, name)))).SHA256
 	}
-	if err := WriteJSON(filepath.Join(dir, ResultFile), res); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteJSON(filepath.Join(dir, ResultFile), res))
 }
 
 func finished(t *testing.T) string {
@@ -47,9 +39,7 @@ func finished(t *testing.T) string {
 
 func unfinished(t *testing.T) string {
 	dir := fullRun(t)
-	if err := os.Remove(filepath.Join(dir, ResultFile)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, ResultFile)))
 	saveChecksums(t, dir)
 	return dir
 }
@@ -102,17 +92,13 @@ func TestOpenVerifiesChecksums(t *testing.T) {
 func TestChecksumsAllowMoreLines(t *testing.T) {
 	dir := unfinished(t)
 	l := mustOpen(t, filepath.Join(dir, MetricsFile))
-	if err := l.Append(Metrics{Step: 3}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Append(Metrics{Step: 3}))
 	if r, err := Open(dir); err != nil || len(r.Metrics) != 3 {
 		t.Errorf("a line after those with a checksum: %v", err)
 	}
 	for kind, run := range map[string]func(*testing.T) string{"finished": finished, "unfinished": unfinished} {
 		dir := run(t)
-		if err := os.Remove(filepath.Join(dir, SamplesFile)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(dir, SamplesFile)))
 		if r, err := Open(dir); err != nil || r.Missing[0] != SamplesFile {
 			t.Errorf("%s, without samples: %v", kind, err)
 		}
@@ -162,9 +148,7 @@ func TestPrefixHolds(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("error %v, want one with %q", err, tt.want)
-			}
+			fails(t, err, tt.want, path)
 		})
 	}
 	if err := p.Holds(filepath.Join(t.TempDir(), MetricsFile)); err == nil {

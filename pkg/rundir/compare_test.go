@@ -56,15 +56,11 @@ func TestCompareEvalsAndSamples(t *testing.T) {
 	if err := CompareEvals(a, a); err != nil {
 		t.Error(err)
 	}
-	if err := CompareEvals(a, b); err == nil || !strings.Contains(err.Error(), "line 1 (step 10): greedy.correct_num: 1 and 2") {
-		t.Errorf("error %v", err)
-	}
+	fails(t, CompareEvals(a, b), "line 1 (step 10): greedy.correct_num: 1 and 2")
 	s := []Sample{{Step: 5, Completion: "#### 12"}}
 	u := []Sample{{Step: 5, Completion: "#### 13"}}
 	if err := CompareSamples(s, s); err != nil {
 		t.Error(err)
 	}
-	if err := CompareSamples(s, u); err == nil || !strings.Contains(err.Error(), `completion: "#### 12" and "#### 13"`) {
-		t.Errorf("error %v", err)
-	}
+	fails(t, CompareSamples(s, u), `completion: "#### 12" and "#### 13"`)
 }

@@ -25,9 +25,7 @@ func TestReplaceFolder(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "best")
 			for _, content := range []string{"one", "two", "three"} {
-				if err := ReplaceFolder(path, filled(content)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, ReplaceFolder(path, filled(content)))
 				if got := read(t, filepath.Join(path, "f")); got != content {
 					t.Errorf("%q, want %q", got, content)
 				}
@@ -60,14 +58,10 @@ func TestRecoverFolder(t *testing.T) {
 			if name == "best.old" {
 				content = "old"
 			}
-			if err := errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), filled(content)(filepath.Join(dir, name))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), filled(content)(filepath.Join(dir, name))))
 		}
 		path := filepath.Join(dir, "best")
-		if err := errors.Join(RecoverFolder(path), RemoveTemps(dir)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(RecoverFolder(path), RemoveTemps(dir)))
 		if got := read(t, filepath.Join(path, "f")); got != tt.want || len(names(t, dir)) != 1 {
 			t.Errorf("%s: %q, and the folder has %q", tt.name, got, names(t, dir))
 		}
@@ -81,9 +75,7 @@ func TestRecoverFolder(t *testing.T) {
 func TestNewFolder(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
-	if err := NewFolder(path+string(filepath.Separator), filled("a")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, NewFolder(path+string(filepath.Separator), filled("a")))
 	if err := NewFolder(path, filled("b")); err == nil || read(t, filepath.Join(path, "f")) != "a" {
 		t.Errorf("error %v", err)
 	}

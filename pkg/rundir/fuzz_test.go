@@ -53,18 +53,12 @@ func checkLines[T any](t *testing.T, data []byte, compare func(a, b []T) error) 
 		var again []byte
 		for _, l := range lines {
 			line, err := Marshal(l)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			again = append(append(again, line...), '\n')
 		}
 		back, err := decodeLines[T]("fuzz", again)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := compare(lines, back); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, compare(lines, back))
 	})
 }
 
@@ -113,9 +107,7 @@ func checkFile[T any](t *testing.T, data []byte) {
 		return
 	}
 	text, err := Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := Unmarshal(text, &back); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -20,9 +20,7 @@ import (
 func lock(t *testing.T, dir string) *Hold {
 	t.Helper()
 	h, err := Lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return h
 }
 

@@ -16,9 +16,7 @@ func ptr[T any](v T) *T { return &v }
 func TestWriteJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.json")
 	err := WriteJSON(path, Status{State: StateRunning, Step: 3, Reward: math.NaN()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := `{
   "state": "running",
   "step": 3,
@@ -33,9 +31,7 @@ func TestWriteJSON(t *testing.T) {
 		t.Errorf("got %s want %s", got, want)
 	}
 	var s Status
-	if err := ReadJSON(path, &s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ReadJSON(path, &s))
 	if !math.IsNaN(s.Reward) || s.Step != 3 || s.State != StateRunning {
 		t.Errorf("read back %+v", s)
 	}
@@ -74,9 +70,7 @@ func TestMarshalNonFinite(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Marshal(tt.v)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if string(got) != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
@@ -112,13 +106,9 @@ func TestMetricsSurviveTheFile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMetrics(t, anyFloat())
 		data, err := Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var back Metrics
-		if err := Unmarshal(data, &back); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Unmarshal(data, &back))
 		if err := CompareMetrics([]Metrics{m}, []Metrics{back}); err != nil {
 			t.Fatalf("%v\n%s", err, data)
 		}
@@ -129,9 +119,7 @@ func TestSlowEncoderAgreesWithTheStandardOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMetrics(t, rapid.Float64())
 		want, err := marshalFinite(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, err := jsonv2.Marshal(m, writing); err != nil || string(got) != string(want) {
 			t.Fatalf("got %s, %v, want %s", got, err, want)
 		}
@@ -185,9 +173,7 @@ func TestUnmarshalTellsZeroFromMissing(t *testing.T) {
 	}
 	var o outer
 	err := Unmarshal([]byte(`{"Zero":0,"Null":null,"Ptr":{"A":1,"B":null},"Map":{"k":{"A":2}},"List":[0,null],"Raw":null}`), &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tests := []struct {
 		name    string
 		got     float64

@@ -23,9 +23,7 @@ func fullRun(t *testing.T) string {
 	dir := t.TempDir()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	before := Eval{Step: 0, Split: SplitVal, Sampled: counts(8, 1, 4)}
 	after := Eval{Step: 2, Split: SplitVal, Sampled: counts(8, 7, 1), Greedy: ptr(counts(8, 8, 0))}
@@ -47,9 +45,7 @@ func fullRun(t *testing.T) string {
 
 func TestOpen(t *testing.T) {
 	r, err := Open(fullRun(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !r.Finished() || len(r.Missing) != 0 || len(r.Partial) != 0 {
 		t.Errorf("finished %v, missing %q, partial %v", r.Finished(), r.Missing, r.Partial)
 	}
@@ -67,21 +63,15 @@ func TestOpen(t *testing.T) {
 func TestOpenOfAHalfFinishedRun(t *testing.T) {
 	dir := fullRun(t)
 	for _, name := range []string{ResultFile, SamplesFile} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(dir, name)))
 	}
 	f, err := os.OpenFile(filepath.Join(dir, MetricsFile), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.WriteString(`{"step":3,"lo`)
 	f.Close()
 
 	r, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r.Finished() || r.Result != nil || r.Samples != nil {
 		t.Errorf("result %v, samples %v", r.Result, r.Samples)
 	}
@@ -121,17 +111,13 @@ func TestOpenRefusesAResultThatContradictsItself(t *testing.T) {
 		for _, sum := range []bool{true, false} {
 			dir := fullRun(t)
 			run, err := Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			tt.change(run.Result)
 			data, err := Marshal(run.Result) // with a checksum that fits
 			if !sum {
 				data, err = Marshal(plainResult(*run.Result))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			write(t, filepath.Join(dir, ResultFile), string(data))
 			_, err = Open(dir)
 			if err == nil {

@@ -17,9 +17,7 @@ func mustLoad(t testing.TB, o config.LoadOptions) config.Config {
 	t.Helper()
 	o.Checkpoint = policy.FindCheckpoint
 	r, err := config.Load(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r.Config
 }
 
@@ -27,9 +25,7 @@ func mustLoad(t testing.TB, o config.LoadOptions) config.Config {
 func modelOf(t testing.TB, c config.Model, lora config.LoRA) *policy.Model {
 	t.Helper()
 	m, err := policy.Resolve(c, lora)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }
 
@@ -59,13 +55,9 @@ func runUntil(t *testing.T, cfg config.Config, dir string, step int) error {
 
 func mustRun(t *testing.T, cfg config.Config, dir string) *rundir.Run {
 	t.Helper()
-	if err := runUntil(t, cfg, dir, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, runUntil(t, cfg, dir, 0))
 	run, err := rundir.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return run
 }
 
@@ -80,17 +72,13 @@ func long(t *testing.T) {
 func slurp(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
 func put(t testing.TB, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, data, 0o644))
 }
 
 func writeText(t *testing.T, name, text string) string {
@@ -98,4 +86,11 @@ func writeText(t *testing.T, name, text string) string {
 	path := filepath.Join(t.TempDir(), name)
 	put(t, path, []byte(text))
 	return path
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -30,27 +30,21 @@ func pairsFile(t *testing.T, groups int) string {
 	pairs, _, err := infer.MakePairs(t.Context(), infer.PairOptions{Split: "train", Groups: groups,
 		Options: infer.Options{Config: mustLoad(t, config.LoadOptions{}), Threads: 2, Note: func(string) {}},
 		Pairs:   rl.PairOptions{Rule: rl.PairRightWrong}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return writePairs(t, pairs)
 }
 
 func writePairs(t *testing.T, pairs []preference.Pair) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := preference.Write(&b, pairs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, preference.Write(&b, pairs))
 	return writeText(t, "pairs.jsonl", b.String())
 }
 
 func rewardModelConfig(t *testing.T, set ...string) config.RewardModel {
 	t.Helper()
 	l, err := config.LoadRewardModel(config.LoadOptions{Set: set, Checkpoint: policy.FindCheckpoint})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return l.Config
 }
 
@@ -70,9 +64,7 @@ func trainReward(t *testing.T, cfg config.RewardModel, dir string, threads int) 
 	t.Helper()
 	w := &rewardWatch{}
 	rec, err := RunRewardModel(context.Background(), cfg, rewardOptions(dir, threads, w))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return rec, w
 }
 
@@ -123,9 +115,7 @@ func TestHeldOutPrompts(t *testing.T) {
 		c := rewardModelConfig(t, append(set, "pairs="+file)...)
 		r := &rewardTrainer{}
 		r.cfg, r.model, r.opts = c, modelOf(t, c.Model, config.LoRA{}), rewardOptions("", 1, w)
-		if err := r.readPairs(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.readPairs())
 		if (len(w.notes) > 0) != (r.rec.SharedPrompts > 0) {
 			t.Errorf("notes %v for %d prompts in both files", w.notes, r.rec.SharedPrompts)
 		}
@@ -172,9 +162,7 @@ func TestRewardModelMistakes(t *testing.T) {
 func learnedOf(t *testing.T, dir, onError string) reward.Function {
 	t.Helper()
 	f, err := infer.OpenLearned(config.CustomReward{Name: "learned", Model: dir, OnError: onError}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(f.Close)
 	return f
 }
@@ -187,9 +175,7 @@ func TestLearnedReward(t *testing.T) {
 			dir := t.TempDir()
 			rec, _ := trainReward(t, rewardModelConfig(t, "pairs="+file, "model.init="+model, "learning_rate=1e-2", "batch_size=4"), dir, 2)
 			pairs, _, err := preference.ReadFile(file, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			f := learnedOf(t, dir, "fail")
 			var batch reward.Batch
 			for _, p := range pairs {
@@ -198,9 +184,7 @@ func TestLearnedReward(t *testing.T) {
 					reward.Completion{Prompt: p.Prompt.Plain, Completion: p.Rejected.Plain, Ended: !p.RejectedTruncated})
 			}
 			all, err := f.Score(batch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			least, most := math.Inf(1), math.Inf(-1)
 			for i, c := range batch.Completions {
 				one, err := f.Score(reward.Batch{Completions: []reward.Completion{c}})
@@ -303,23 +287,17 @@ func TestPythonLoadsRewardModel(t *testing.T) {
 	dir := t.TempDir()
 	trainReward(t, rewardModelConfig(t, "pairs="+file, "model.init="+model, "learning_rate=1e-3", "batch_size=4"), dir, 2)
 	pairs, _, err := modelOf(t, config.Model{Init: model}, config.LoRA{}).ReadPairs(file, "pairs", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var rows [][]int
 	var completions []reward.Completion
 	texts, _, err := preference.ReadFile(file, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, p := range pairs {
 		rows = append(rows, append(append([]int{}, p.Prompt...), p.Chosen...))
 		completions = append(completions, reward.Completion{Prompt: texts[i].Prompt.Plain, Completion: texts[i].Chosen.Plain, Ended: !texts[i].ChosenTruncated})
 	}
 	given, err := json.Marshal(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ids := filepath.Join(t.TempDir(), "ids.json")
 	put(t, ids, given)
 	cmd := exec.Command(python, filepath.Join("testdata", "load_reward_model.py"), filepath.Join(dir, rundir.ModelFolder), ids)
@@ -329,9 +307,7 @@ func TestPythonLoadsRewardModel(t *testing.T) {
 		Rewards []float64
 		Class   string
 	}
-	if err = errors.Join(err, json.Unmarshal(text, &got)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, json.Unmarshal(text, &got)))
 	want, err := learnedOf(t, dir, "fail").Score(reward.Batch{Completions: completions})
 	if err != nil || !strings.HasSuffix(got.Class, "ForSequenceClassification") {
 		t.Fatalf("%v, class %s", err, got.Class)
@@ -360,9 +336,7 @@ func TestGoldenRewardMetrics(t *testing.T) {
 	for _, c := range append(file.Losses, file.Model...) {
 		data, err := json.Marshal(rewardMetrics(c.Loss, c.Chosen, c.Rejected))
 		got := map[string]float64{}
-		if err = errors.Join(err, json.Unmarshal(data, &got)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, json.Unmarshal(data, &got)))
 		for name, want := range c.Metrics {
 			if x, ok := got[name]; !ok || math.Abs(x-want) > 1e-5*max(1, math.Abs(want)) {
 				t.Errorf("%s is %v, want %v", name, x, want)

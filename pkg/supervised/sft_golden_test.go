@@ -121,19 +121,13 @@ func TestGoldenSFT(t *testing.T) {
 			pool := kernel.NewPool(2)
 			defer pool.Close()
 			p, err := decoder.Open(decodertest.WithTokenizer(t, filepath.Join(root, c.Model), 100), false, pool)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			learner, err := p.NewLearner(1, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer learner.Close()
 			batch, weights := sftBatch(rows)
 			loss, err := learner.Accumulate(batch, tokenLoss(rl.SupervisedLoss(c.LossType), weights))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if math.Abs(loss-c.Loss) > 1e-4*max(1, math.Abs(c.Loss)) {
 				t.Errorf("loss %v, want %v", loss, c.Loss)
 			}

@@ -59,13 +59,9 @@ func TestPackedExamplesAreSeparate(t *testing.T) {
 	pool := kernel.NewPool(1)
 	defer pool.Close()
 	p, err := decoder.Open(decodertest.Folder(t), false, pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	learner, err := p.NewLearner(1, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer learner.Close()
 	var rows []sftRow
 	for _, text := range []string{"ab", "abcd", "b"} {
@@ -75,9 +71,7 @@ func TestPackedExamplesAreSeparate(t *testing.T) {
 	loss := func(rows []sftRow) float64 {
 		batch, weights := sftBatch(rows)
 		v, err := learner.Accumulate(batch, tokenLoss(rl.NLL, weights))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return v
 	}
 	var sum, tokens float64
@@ -99,9 +93,7 @@ func TestSFTStopsEarly(t *testing.T) {
 	run := func(cfg config.SFT, threads int) (*SFTRecord, *sftLines) {
 		lines := &sftLines{}
 		rec, err := RunSFT(context.Background(), cfg, sftOptions(t.TempDir(), threads, lines))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return rec, lines
 	}
 	rec, lines := run(cfg, 2)
@@ -133,18 +125,14 @@ func TestSFTValidationExamples(t *testing.T) {
 		"validation": func() ([]gsm8k.Example, error) { return s.validationCorpus(0) },
 	} {
 		corpus, err := examples()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range corpus {
 			if strings.Contains(e.Completion, "<<") {
 				t.Fatalf("%s: %q has annotations", name, e.Completion)
 			}
 		}
 	}
-	if err := s.checkContext(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.checkContext())
 	s.val[0].Question = strings.Repeat("word ", 200)
 	if err := s.checkContext(); err == nil || !strings.Contains(err.Error(), `"word word`) {
 		t.Errorf("error %v", err)
@@ -155,13 +143,9 @@ func TestSFTValidationExamples(t *testing.T) {
 func problemsOf(t *testing.T, c config.SFT) (*dataset.Splits, gsm8k.Template) {
 	t.Helper()
 	problems, err := dataset.Load(c.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template, err := modelOf(t, c.Model, c.LoRA).Template(c.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return problems, template
 }
 
@@ -183,9 +167,7 @@ func TestSFTMaxLength(t *testing.T) {
 	longest := 0
 	row := func(cfg config.SFT) *StageRecord {
 		rec, err := RunSFT(context.Background(), cfg, sftOptions(t.TempDir(), 1, &sftLines{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return &rec.Stages[0]
 	}
 	problems, template := problemsOf(t, prompts)

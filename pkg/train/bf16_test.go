@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -38,11 +37,8 @@ func testDecoderBF16(t *testing.T, set ...string) {
 		}
 	}
 	dir := interrupted(t, cfg, 1)
-	if _, err := Run(context.Background(), plain, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "model.precision") {
-		t.Errorf("continued in float32: %v", err)
-	}
-	mustRun(t, cfg, dir, 3)
-	sameBits(t, want, open(t, dir))
+	fails(t, errorOf(plain, dir), "model.precision")
+	sameBits(t, want, mustRun(t, cfg, dir, 3))
 	var meta rundir.Meta
 	if err := rundir.ReadJSON(filepath.Join(dir, rundir.MetaFile), &meta); err != nil || meta.Kernel != kernel.BF16Name() {
 		t.Errorf("kernel %q, %v", meta.Kernel, err)

@@ -21,9 +21,7 @@ import (
 func ready(t testing.TB, cfg config.Config) *trainer {
 	t.Helper()
 	r := &trainer{cfg: config.Resolve(cfg), opts: Options{Threads: 1, Now: time.Now, Observer: &watch{}}, clock: newStopwatch(time.Now)}
-	if err := r.prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.prepare())
 	t.Cleanup(r.close)
 	r.sampler = r.Policy.NewSampler()
 	return r
@@ -56,13 +54,9 @@ func TestChecksFindFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := ready(t, mini(t, "sampling_min_tokens=4"))
 			x, err := r.rollout(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			x.rewards = []float64{0, 1, 1, 0}
-			if err := r.advantages(x, 1); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.advantages(x, 1))
 			r.state.Checks = 0
 			if err := tt.check(r, x); err != nil || r.state.Checks != tt.count {
 				t.Fatalf("before anything is spoilt: %d checks, %v", r.state.Checks, err)
@@ -100,12 +94,8 @@ func TestCheckOfSamplerAndGraph(t *testing.T) {
 	}
 	// In a real step: old log-probabilities of a policy other than the graph's.
 	x, err := r.rollout(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.advantages(x, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, r.advantages(x, 1))
 	x.completions[2].LogProbs[0] += 2e-4
 	if _, err := r.update(x, 1); err == nil || !strings.Contains(err.Error(), "sampler and graph differ") {
 		t.Errorf("error %v", err)
@@ -165,9 +155,7 @@ func TestCheckOfLines(t *testing.T) {
 		t.Errorf("%d checks, %v", r.state.Checks, err)
 	}
 	// A name that is not UTF-8 reads back changed.
-	if err := r.checkLine(rundir.Metrics{Step: 1, Rewards: map[string]rundir.Stat{"a\xff": {}}}); err == nil || !strings.Contains(err.Error(), "reads back") {
-		t.Errorf("error %v", err)
-	}
+	fails(t, r.checkLine(rundir.Metrics{Step: 1, Rewards: map[string]rundir.Stat{"a\xff": {}}}), "reads back")
 }
 
 // Rounding never reaches the bound on the sum of advantages, even if rewards differ only in their
@@ -184,9 +172,7 @@ func TestAdvantagesAddUp(t *testing.T) {
 			Normalizer: rapid.SampledFrom([]rl.Normalizer{rl.NormalizerNone, rl.NormalizerGroupStd, rl.NormalizerBatchStd, rl.NormalizerGroupMean, rl.NormalizerGPG}).Draw(t, "normalizer"),
 			Eps:        rapid.SampledFrom([]float64{0, 1e-9, 1e-6, 1e-4}).Draw(t, "eps"),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for g := range 2 {
 			r, a := rewards[g*size:(g+1)*size], adv[g*size:(g+1)*size]
 			sum, bound := residue(r, a)
@@ -240,18 +226,14 @@ func TestWhereAdvantagesAddUp(t *testing.T) {
 func BenchmarkChecks(b *testing.B) {
 	r := ready(b, config.Default())
 	x, m, err := r.trainStep(1, newStopwatch(time.Now).lap)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	rows, matrix := span(0, x.shape.B), &model.TokenMatrix{B: x.shape.B, T: x.shape.T, Mask: x.mask}
 	b.Run("checks", func(b *testing.B) {
 		for b.Loop() {
 			for _, err := range []error{
 				r.checkCompletions(x, 1), r.checkMask(x, rows, matrix), r.checkAdvantages(x, 1), r.checkSampler(&updateStats{maxDiff: new(float64)}), r.checkLine(m),
 			} {
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 			}
 		}
 	})

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"os"
@@ -12,7 +11,6 @@ import (
 
 	"grpo/internal/decodertest"
 	"grpo/pkg/config"
-	"grpo/pkg/rl"
 )
 
 // decoderRecipes are the variants of the update and every name of its lists.
@@ -33,27 +31,9 @@ func decoderRecipes(t *testing.T) map[string][]string {
 		}
 		out[v.name] = set
 	}
-	for _, c := range []struct {
-		key   string
-		names []string
-		with  []string
-	}{
-		{"loss_type", rl.RecipeNames(), []string{"epochs_per_rollout_batch=2"}},
-		{"baseline", rl.Baselines(), []string{"normalizer=none"}},
-		{"normalizer", config.Normalizers(), nil},
-		{"length_normalization", rl.Aggregations(), nil},
-		{"importance_sampling_level", rl.ImportanceLevels(), []string{"loss_type=grpo_clip", "epochs_per_rollout_batch=2"}},
-		{"kl_estimator", rl.KLEstimators(), []string{"beta=0.01"}},
-	} {
+	for _, c := range namesOfLists {
 		for _, name := range c.names {
-			set := append([]string{c.key + "=" + name}, c.with...)
-			switch c.key + "=" + name {
-			case "loss_type=cispo":
-				set = append(set, "epsilon_high=5")
-			case "loss_type=gpg":
-				set = append(set, "normalizer=gpg")
-			}
-			out[c.key+"="+name] = set
+			out[c.key+"="+name] = slices.Concat([]string{c.key + "=" + name}, c.with, c.extra[name])
 		}
 	}
 	return out
@@ -88,16 +68,19 @@ func TestDecoderRecipesResumeExactly(t *testing.T) {
 	}
 }
 
-// A teacher must have the policy's vocabulary, whatever its network.
-func TestTeacherOfAnotherVocabulary(t *testing.T) {
-	for name, cfg := range map[string]config.Config{
-		"a TinyLM for a decoder": tinyDecoder(t, "teacher=base", "group_size=2"),
-		"a decoder for a TinyLM": small("teacher=" + decodertest.Folder(t)),
+// A teacher must be there and have the policy's vocabulary, whatever its network.
+func TestTeachersThatDoNotFit(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  config.Config
+		want string
+	}{
+		{tinyDecoder(t, "teacher=base", "group_size=2"), "has another vocabulary than the policy"},
+		{small("teacher=" + decodertest.Folder(t)), "has another vocabulary than the policy"},
+		{small("teacher=./nowhere.safetensors"), "algorithm.teacher"},
 	} {
-		dir := filepath.Join(t.TempDir(), "run")
-		_, err := Run(context.Background(), cfg, options(dir, &watch{}, 1))
-		if err == nil || !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "has another vocabulary than the policy") {
-			t.Errorf("%s: error %v", name, err)
+		err := errorOf(tt.cfg, filepath.Join(t.TempDir(), "run"))
+		if fails(t, err, tt.want); !errors.Is(err, config.ErrConfig) {
+			t.Errorf("error %v, want one of the configuration", err)
 		}
 	}
 }

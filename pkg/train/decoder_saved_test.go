@@ -57,14 +57,10 @@ func TestDecoderBestIsAFolder(t *testing.T) {
 	run := mustRun(t, cfg, t.TempDir(), 1)
 	best := filepath.Join(run.Dir, rundir.CheckpointDir, rundir.BestFolder)
 	base, err := hf.Open(cfg.Model.Init)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer base.Close()
 	saved, err := hf.Open(best)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer saved.Close()
 	names, _ := base.Config.Shapes()
 	for _, name := range names {
@@ -105,10 +101,7 @@ func TestDecoderBestIsVerified(t *testing.T) {
 		} else {
 			flip(t, filepath.Join(best, name), -5)
 		}
-		w := &watch{}
-		if _, err := Run(context.Background(), cfg, options(dir, w, 1)); err != nil {
-			t.Fatal(err)
-		}
+		w := watched(t, cfg, dir)
 		if notes := strings.Join(w.notes, "\n"); !strings.Contains(notes, "damage: ") || !strings.Contains(notes, filepath.Join(rundir.BestFolder, name)) {
 			t.Errorf("%q: notes %q", name, notes)
 		}
@@ -121,13 +114,9 @@ func TestDecoderBestSurvivesAKill(t *testing.T) {
 	cfg := tinyDecoder(t, "output.checkpoint_every_n_steps=1")
 	dir := interrupted(t, cfg, 1)
 	best := filepath.Join(dir, rundir.CheckpointDir, rundir.BestFolder)
-	if err := os.Rename(best, best+".old"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(best, best+".old"))
 	left := filepath.Join(filepath.Dir(best), ".best.1-1.grpo-tmp")
-	if err := os.Mkdir(left, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(left, 0o755))
 	put(t, filepath.Join(left, "model.safetensors"), []byte("half"))
 	w := &watch{}
 	if _, err := Run(context.Background(), cfg, options(dir, w, 1)); err != nil || len(w.notes) > 0 {
@@ -155,9 +144,7 @@ func TestDecoderSaveFailsInTheBackground(t *testing.T) {
 		}
 	}
 	_, err := Run(context.Background(), cfg, options(dir, &atEval{do: block}, 1))
-	if err == nil || !strings.Contains(err.Error(), last) {
-		t.Errorf("error %v", err)
-	}
+	fails(t, err, last)
 	if temps, _ := filepath.Glob(filepath.Join(dir, "*", ".*tmp")); len(temps) > 0 {
 		t.Errorf("left behind %q", temps)
 	}

@@ -40,8 +40,7 @@ func TestDecoderRunResumesExactly(t *testing.T) {
 			cfg := tinyDecoder(t, append(set, "output.checkpoint_every_n_steps=1")...)
 			want := mustRun(t, cfg, t.TempDir(), 2)
 			dir := interrupted(t, cfg, 1)
-			mustRun(t, cfg, dir, 3)
-			sameBits(t, want, open(t, dir))
+			sameBits(t, want, mustRun(t, cfg, dir, 3))
 			if name != "plain" {
 				return
 			}
@@ -127,13 +126,9 @@ func TestDecoderRefuses(t *testing.T) {
 		_, err := config.Load(config.LoadOptions{Checkpoint: policy.FindCheckpoint, Set: set})
 		return err
 	}
-	if err := load("model.init=" + filepath.Join(t.TempDir(), "absent.gguf")); err == nil || !strings.Contains(err.Error(), "--model") {
-		t.Errorf("error %v", err)
-	}
+	fails(t, load("model.init="+filepath.Join(t.TempDir(), "absent.gguf")), "--model")
 	cfg := tinyDecoder(t, "sampling_max_tokens=600")
-	if _, err := Run(context.Background(), cfg, options(filepath.Join(t.TempDir(), "run"), &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "context") {
-		t.Errorf("a prompt and completion longer than the context: %v", err)
-	}
+	fails(t, errorOf(cfg, filepath.Join(t.TempDir(), "run")), "context")
 }
 
 // Worked examples of the user's are in the prompts. A run does not continue with others.
@@ -146,17 +141,13 @@ func TestWorkedExamplesOfOnesOwn(t *testing.T) {
 		for _, q := range []string{"a?", "b?", "c?", "d?"} {
 			text += `{"question": "` + q + `", "answer": "` + answer + `"}` + "\n"
 		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	write("yes")
 	cfg := tinyDecoder(t, "few_shot_file="+file, "few_shot=0", "system_prompt=", "output.checkpoint_every_n_steps=1")
 	dir := interrupted(t, cfg, 1)
 	write("no")
-	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "problems") {
-		t.Errorf("the run continued with other examples: %v", err)
-	}
+	fails(t, errorOf(cfg, dir), "problems")
 	write("yes")
 	mustRun(t, cfg, dir, 1)
 	if r := open(t, dir); !strings.HasPrefix(r.Samples[0].Prompt, "<|start|>user: a?<|end|><|start|>assistant: yes<|end|>") ||
@@ -183,13 +174,8 @@ func TestContinueWithOtherNetwork(t *testing.T) {
 			t.Fatalf("%s has no %s: %s", tt.file, tt.was, was)
 		}
 		put(t, file(tt.file), []byte(is))
-		_, err := Run(context.Background(), cfg, options(dir, &watch{}, 1))
-		if err == nil || !strings.Contains(err.Error(), file(tt.file)+": restore them") {
-			t.Errorf("%s: continued with error %v", tt.is, err)
-		}
-		if err := SameInputs(cfg, open(t, dir).Meta); err == nil || !strings.Contains(err.Error(), "its tokenizer (model.init)") {
-			t.Errorf("%s: error %v", tt.is, err)
-		}
+		fails(t, errorOf(cfg, dir), file(tt.file)+": restore them")
+		fails(t, SameInputs(cfg, open(t, dir).Meta), "its tokenizer (model.init)")
 		put(t, file(tt.file), was)
 	}
 	mustRun(t, cfg, dir, 1)

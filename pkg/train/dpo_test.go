@@ -143,13 +143,9 @@ func TestDPOReferenceFile(t *testing.T) {
 		}},
 	} {
 		tt.harm()
-		if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v", tt.name, err)
-		}
+		fails(t, errorOf(cfg, dir), tt.want)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 	sameBits(t, mustRun(t, cfg, dir, 1), uninterrupted(t, cfg))
 	if string(slurp(t, path)) != string(own) {
 		t.Error("computed again, the file has other bytes")
@@ -163,10 +159,7 @@ func TestDPORefusesOtherPairs(t *testing.T) {
 	cfg := ofPairs(t, "pairs_file="+file, "rollout_batch_size=4", "group_size=2")
 	dir := interrupted(t, cfg, 2)
 	put(t, file, []byte(strings.Replace(threePairs, "41", "42", 1)))
-	_, err := Run(context.Background(), cfg, options(dir, &watch{}, 1))
-	if err == nil || !strings.Contains(err.Error(), file+": restore them") {
-		t.Errorf("error %v", err)
-	}
+	fails(t, errorOf(cfg, dir), file+": restore them")
 }
 
 // Bad pairs are errors that name the line, or counted.
@@ -241,38 +234,26 @@ func TestSumOfSquares(t *testing.T) {
 	cfg := ofPairs(t, "use_weighting=true", "pairs_file="+pairsIn(t, threePairs))
 	run := &trainer{cfg: cfg, model: modelOf(t, cfg.Model, config.LoRA{}), opts: options("", &watch{}, 1)}
 	defer run.close()
-	if err := run.data.readPairs(modelOf(t, cfg.Model, config.LoRA{}), cfg); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run.data.readPairs(modelOf(t, cfg.Model, config.LoRA{}), cfg))
 	run.data.problems = &dataset.Splits{}
-	if err := run.build(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run.build())
 	scorer, err := run.Policy.NewScorer(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer scorer.Close()
 	r := run.data.pairs.rollout([]int{0})
 	r.reference = make([]float64, r.shape.Len())
 	parts := run.pairParts(r, r.pairs)
 	logProbs, err := run.logProbs(scorer, r, parts, "scoring")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	half, err := run.halfLogProbs(r, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := r.preferenceBatch(r.pairs, r.shape.T, logProbs, half).LogSumSq[2] // of the third token of the chosen completion
 	var sum float64
 	pair := run.data.pairs.list[0]
 	for id := range tokenizer.VocabSize {
 		tokens := append(slices.Clone(pair.Chosen[:2]), id)
 		m, err := scorer.Score(&model.Batch{Prompts: [][]int{pair.Prompt}, Rows: []model.Row{{Tokens: tokens}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sum += math.Exp(2 * m.LogProbs[2])
 	}
 	if !close(got, math.Log(sum), 1e-5) {

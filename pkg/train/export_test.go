@@ -45,9 +45,7 @@ func TestPythonLoadsExports(t *testing.T) {
 			g := infer.GenerateOptions{Options: infer.Options{Config: c, Threads: 2}, Prompts: []string{prompt}, Raw: true, N: 1,
 				Sampling: model.Sampling{Greedy: true, TopP: 1, MaxTokens: 12}}
 			want, err := infer.Generate(g)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			chat := []hf.Message{{Role: "system", Content: "Solve it."}, {Role: "user", Content: "What is 2 + ½?"}}
 			given, _ := json.Marshal(map[string]any{
 				"strings": []string{prompt, "12345 ½ ²", "  tabs\t\tand\nlines\r\n", "don't <|im_end|> naïve 北京 🙂"},
@@ -64,9 +62,7 @@ func TestPythonLoadsExports(t *testing.T) {
 				Tokens []int
 				LogPs  []float64
 			}
-			if err = errors.Join(err, json.Unmarshal(text, &got)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(err, json.Unmarshal(text, &got)))
 			var strs struct{ Strings []string }
 			_ = json.Unmarshal(given, &strs)
 			m := modelOf(t, c.Model, config.LoRA{})
@@ -99,18 +95,16 @@ func TestExportLeavesNothing(t *testing.T) {
 	full := errors.New("no room")
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	for name, tt := range map[string]struct {
+	for _, tt := range []struct {
 		ctx  context.Context
 		disk budget.DiskCheck
 		says string
 	}{
-		"interrupted": {ended, nil, "canceled"},
-		"no room":     {context.Background(), func(string, float64) error { return full }, "no room"},
+		{ended, nil, "canceled"},
+		{context.Background(), func(string, float64) error { return full }, "no room"},
 	} {
 		_, err := policy.Export(tt.ctx, policy.ExportOptions{Path: source, Out: out, Dtype: "bf16", Disk: tt.disk})
-		if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), source) {
-			t.Errorf("%s: error %v", name, err)
-		}
+		fails(t, err, tt.says, source)
 	}
 	cutOff(t, filepath.Join(source, "model.safetensors"), 10)
 	if _, err := policy.Export(context.Background(), policy.ExportOptions{Path: source, Out: out, Dtype: "f32"}); err == nil || !strings.Contains(err.Error(), "truncated") {

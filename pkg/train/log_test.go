@@ -41,9 +41,7 @@ func TestEventFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := interrupted(t, cfg, 3)
 			harm(t, filepath.Join(dir, rundir.EventsFile))
-			if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
-				t.Fatal(err)
-			}
+			mustRun(t, cfg, dir, 1)
 			check(t, dir)
 			if meta := open(t, dir).Meta; meta.ElapsedS <= 0 {
 				t.Errorf("%v seconds before the last start", meta.ElapsedS)
@@ -54,9 +52,7 @@ func TestEventFile(t *testing.T) {
 	off := cfg
 	off.Output.TensorBoard = false
 	dir := interrupted(t, off, 3)
-	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, cfg, dir, 1)
 	check(t, dir)
 }
 

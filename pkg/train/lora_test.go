@@ -26,9 +26,7 @@ import (
 func adapterFolder(t *testing.T, base, name string, settings map[string]any, change func([]safetensors.Tensor)) string {
 	t.Helper()
 	c, err := hf.OpenWeights(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := hf.LoRA{Rank: 2, Alpha: 3, Targets: []string{"q_proj", "v_proj", "down_proj"}}
 	var tensors []safetensors.Tensor
 	for _, want := range c.Config.AdapterTensors(l) {
@@ -42,21 +40,15 @@ func adapterFolder(t *testing.T, base, name string, settings map[string]any, cha
 		change(tensors)
 	}
 	folder, err := hf.AdapterFolder(name, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if settings != nil {
 		var all map[string]any
-		if err := json.Unmarshal(folder[hf.AdapterConfigFile], &all); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(folder[hf.AdapterConfigFile], &all))
 		maps.Copy(all, settings)
 		folder[hf.AdapterConfigFile], _ = json.Marshal(all)
 	}
 	dir := t.TempDir()
-	if err := folder.Write(dir, "F32", tensors, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, folder.Write(dir, "F32", tensors, nil))
 	return dir
 }
 
@@ -77,8 +69,7 @@ func TestLoRARunResumesExactly(t *testing.T) {
 			cfg := tinyDecoder(t, append(set, "train.lora.rank=2", "output.checkpoint_every_n_steps=1")...)
 			want := mustRun(t, cfg, t.TempDir(), 2)
 			dir := interrupted(t, cfg, 1)
-			mustRun(t, cfg, dir, 3)
-			sameBits(t, want, open(t, dir))
+			sameBits(t, want, mustRun(t, cfg, dir, 3))
 			compared := 0
 			for _, m := range want.Metrics {
 				if m.SamplerDiff != nil {
@@ -92,9 +83,7 @@ func TestLoRARunResumesExactly(t *testing.T) {
 				t.Error("no step compared sampler and learner")
 			}
 			saved, err := policy.ReadOwn(filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			moved := false
 			for _, x := range saved.Params.Tensors() {
 				if !strings.HasPrefix(x.Name, "base_model.model.model.layers.") || !strings.Contains(x.Name, ".lora_") {
@@ -113,11 +102,8 @@ func TestLoRARunResumesExactly(t *testing.T) {
 func TestLowLoRARate(t *testing.T) {
 	long(t)
 	for rate, want := range map[string]bool{"1e-4": true, "1e-2": false} {
-		w := &watch{}
 		cfg := tinyDecoder(t, "train.lora.rank=1", "train.n_grpo_steps=1", "lr="+rate)
-		if _, err := Run(context.Background(), cfg, options(t.TempDir(), w, 1)); err != nil {
-			t.Fatal(err)
-		}
+		w := watched(t, cfg, t.TempDir())
 		noted := slices.ContainsFunc(w.notes, func(s string) bool {
 			return strings.HasPrefix(s, "train.learning_rate 0.0001 is far below what LoRA needs")
 		})
@@ -152,9 +138,7 @@ func TestContinueAdapters(t *testing.T) {
 		alpha     float64
 	}{{first, second, 2, 5}, {second, t.TempDir(), 2, 5}, {peft, t.TempDir(), 2, 3}} {
 		next, err := load(c.init, "beta=0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if l := next.Train.LoRA; l.Rank != c.rank || l.Alpha != c.alpha || next.Train.LearningRate != 1e-4 {
 			t.Errorf("%s: %+v, learning rate %v", c.init, l, next.Train.LearningRate)
 		}
@@ -174,9 +158,7 @@ func TestContinueAdapters(t *testing.T) {
 	full := t.TempDir()
 	mustRun(t, tinyDecoder(t, "train.n_grpo_steps=1"), full, 1)
 	over, err := load(full, "train.lora.rank=1", "train.lora.alpha=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out := t.TempDir()
 	mustRun(t, over, out, 1)
 	if again, err := load(out); err != nil || again.Train.LoRA.Rank != 1 {
@@ -222,24 +204,18 @@ func TestAdapterErrors(t *testing.T) {
 		`target_modules has "lm_head"; supported are q_proj`:        adapterFolder(t, base, base, map[string]any{"target_modules": []string{"lm_head"}}, nothing),
 		`r is 0; it must be from 1`:                                 adapterFolder(t, base, base, map[string]any{"r": 0}, nothing),
 	} {
-		if err := run(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
+		fails(t, run(dir), want)
 	}
 	elsewhere := adapterFolder(t, base, "org/name", nil, nil)
 	if _, err := policy.FindCheckpoint(elsewhere, base); err != nil {
 		t.Errorf("with model.adapter_base: %v", err)
 	}
 	relative := adapterFolder(t, base, "base", nil, nil)
-	if err := os.Rename(base, filepath.Join(relative, "base")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(base, filepath.Join(relative, "base")))
 	if found, err := policy.FindCheckpoint(relative, ""); err != nil || found.LoRA == nil {
 		t.Errorf("a base relative to the folder: %+v, %v", found, err)
 	}
 	tiny := t.TempDir()
 	mustRun(t, mini(t, "train.n_grpo_steps=1"), tiny, 1)
-	if err := run(tiny, "prompt_template=plain", "train.lora.rank=2"); err == nil || !strings.Contains(err.Error(), "is a TinyLM") {
-		t.Errorf("adapters of a TinyLM: %v", err)
-	}
+	fails(t, run(tiny, "prompt_template=plain", "train.lora.rank=2"), "is a TinyLM")
 }

@@ -26,13 +26,9 @@ func memoryOf(t testing.TB, cfg config.Config) budget.Memory {
 	t.Helper()
 	cfg = config.Resolve(cfg)
 	p, err := dataset.Load(cfg.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m, err := MemoryOf(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg, p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }
 
@@ -121,19 +117,13 @@ func TestMemoryNamesLongPrompts(t *testing.T) {
 	long(t)
 	cfg := mini(t)
 	f, err := os.OpenFile(cfg.Data.TrainFile, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := f.WriteString(`{"question": "` + strings.Repeat("word ", 200_000) + `?", "answer": "3\n#### 3"}` + "\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	m := memoryOf(t, cfg)
-	if err := m.Fits(100 << 20); err == nil || !strings.Contains(err.Error(), cfg.Data.TrainFile+": line 5, which has 10000") {
-		t.Errorf("error %v", err)
-	}
+	fails(t, m.Fits(100<<20), cfg.Data.TrainFile+": line 5, which has 10000")
 	if err := m.Fits(10 << 20); err == nil || strings.Contains(err.Error(), "line 5") {
 		t.Errorf("without the long prompt it would not fit either: %v", err)
 	}
@@ -154,9 +144,7 @@ func TestOthersAskForMemory(t *testing.T) {
 		t.Errorf("bench: %v", err)
 	}
 	r, err := config.LoadSFT(config.LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := asked.Total()
 	dir := filepath.Join(t.TempDir(), "sft")
 	if _, err := supervised.RunSFT(context.Background(), r.Config, supervised.Options[supervised.SFTStep]{Dir: dir, Threads: 1, Memory: check}); !errors.Is(err, no) || asked.Total() <= before {
@@ -169,9 +157,7 @@ func TestOthersAskForMemory(t *testing.T) {
 
 func TestPromptLengths(t *testing.T) {
 	template, err := gsm8k.LookupTemplate("r1_zero")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	problems := []gsm8k.Problem{{Question: "How many?"}, {Question: "Wie viele Äpfel – und Öl?\n\u2028"}, {}}
 	for i, ids := range policy.EncodePrompts(tinylm.Tokenizer{}, template, problems) {
 		if got := policy.PromptLengths(tinylm.Tokenizer{}, template, problems)[i]; got != len(ids) {

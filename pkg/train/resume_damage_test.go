@@ -35,9 +35,7 @@ func TestEveryByteOfARunIsChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := open(t, dir)
 			text, err := reported(want)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, path := range filesOf(t, dir) {
 				refused, equal, stride := 0, 0, 1
 				if isTensors(path) {
@@ -79,9 +77,7 @@ func position(t testing.TB, r *trainer) string {
 	t.Helper()
 	s := r.state
 	text, err := rundir.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return fmt.Sprint(r.Params.Hash(), r.opt.M.Hash(), r.opt.V.Hash(), r.opt.T, string(text))
 }
 
@@ -94,9 +90,7 @@ func TestEveryByteIsCheckedOnResume(t *testing.T) {
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
 	r := &trainer{cfg: config.Resolve(cfg), opts: Options{Dir: dir, Threads: 1, Now: time.Now, Resume: true}}
-	if err := r.prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.prepare())
 	defer r.close()
 	text := slurp(t, filepath.Join(dir, rundir.ConfigFile))
 	try := func() (string, []string, error) {
@@ -258,9 +252,7 @@ func TestFallingBackIsExact(t *testing.T) {
 			w := &watch{}
 			_, err := Run(context.Background(), cfg, options(dir, w, 1))
 			if tt.refuse != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.refuse) || !strings.Contains(err.Error(), "--fresh") {
-					t.Errorf("error %v, want a refusal with %q and --fresh", err, tt.refuse)
-				}
+				fails(t, err, tt.refuse, "--fresh")
 				for path, data := range before {
 					if !bytes.Equal(slurp(t, path), data) {
 						t.Errorf("%s was changed by a run that was refused", path)
@@ -268,9 +260,7 @@ func TestFallingBackIsExact(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if w.resumed != tt.resumed {
 				t.Errorf("continues after step %d, want %d", w.resumed, tt.resumed)
 			}

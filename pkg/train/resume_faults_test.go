@@ -43,9 +43,7 @@ func TestDiskThatFillsUp(t *testing.T) {
 		dir, ballast := filepath.Join(mnt, "run"), filepath.Join(mnt, "ballast")
 		fill := func() {
 			var st syscall.Statfs_t
-			if err := syscall.Statfs(mnt, &st); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Statfs(mnt, &st))
 			left := max(0, int64(st.Bfree)*st.Bsize-free)
 			put(t, ballast, make([]byte, left/st.Bsize*st.Bsize))
 		}
@@ -86,9 +84,7 @@ func TestFolderRemovedOrMoved(t *testing.T) {
 		{"replaced", func(dir, away string) {
 			rename(t, dir, away)
 			for _, name := range []string{rundir.MetricsFile, rundir.StatusFile, filepath.Join(rundir.CheckpointDir, rundir.LastFile)} {
-				if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 				put(t, filepath.Join(dir, name), []byte("another's"))
 			}
 		}},
@@ -97,9 +93,7 @@ func TestFolderRemovedOrMoved(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			away := dir + "-away"
 			_, err := Run(context.Background(), cfg, options(dir, &atStep{step: 3, do: func() { tt.take(dir, away) }}, 1))
-			if err == nil || !strings.Contains(err.Error(), "in the meantime") || !strings.Contains(err.Error(), dir) {
-				t.Errorf("error %v", err)
-			}
+			fails(t, err, "in the meantime", dir)
 			if tt.name == "replaced" {
 				for _, path := range filesOf(t, dir) {
 					if string(slurp(t, path)) != "another's" {
@@ -115,19 +109,14 @@ func TestFolderRemovedOrMoved(t *testing.T) {
 			if tt.name == "removed" {
 				return
 			}
-			if _, err := Run(context.Background(), cfg, options(away, &watch{}, 1)); err != nil {
-				t.Fatal(err)
-			}
-			sameBits(t, want, open(t, away))
+			sameBits(t, want, mustRun(t, cfg, away, 1))
 		})
 	}
 }
 
 func rename(t testing.TB, from, to string) {
 	t.Helper()
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(from, to))
 }
 
 // A process that was suspended for so long that another took over its run writes nothing more, and
@@ -139,9 +128,7 @@ func TestRunTakenOver(t *testing.T) {
 	files := map[string]string{}
 	claim := filepath.Join(dir, rundir.ClaimsDir, "2")
 	takeOver := func() {
-		if err := os.MkdirAll(claim, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(claim, 0o755))
 		put(t, filepath.Join(claim, "owner.json"), []byte(`{"host": "n2", "pid": 4711, "machine": "m2", "boot": "b2"}`))
 		put(t, filepath.Join(claim, "heartbeat"), nil)
 		for _, path := range filesOf(t, dir) {
@@ -163,10 +150,7 @@ func TestRunTakenOver(t *testing.T) {
 		t.Errorf("removed: %v", files)
 	}
 	remove(t, filepath.Join(claim, "heartbeat"))
-	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
-		t.Fatal(err)
-	}
-	sameBits(t, want, open(t, dir))
+	sameBits(t, want, mustRun(t, cfg, dir, 1))
 	owners, err := rundir.Owners(dir)
 	if err != nil || len(owners) != 2 || owners[1].Attempt != 2 || owners[0].PID != os.Getpid() {
 		t.Errorf("owners %+v, %v", owners, err)

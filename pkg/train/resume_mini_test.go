@@ -25,9 +25,7 @@ func mini(t testing.TB, set ...string) config.Config {
 			fmt.Fprintf(&b, `{"question": "Tom has %d pens?", "answer": "%d\n#### %d"}`+"\n", from+i, from+i, from+i)
 		}
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(b.String()), 0o644))
 		return path
 	}
 	return mustLoad(t, config.LoadOptions{Set: append([]string{
@@ -41,17 +39,13 @@ func mini(t testing.TB, set ...string) config.Config {
 func slurp(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
 func put(t testing.TB, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, data, 0o644))
 }
 
 // filesOf lists the files of a folder with its subfolders, except run.log, which no code reads, and
@@ -68,9 +62,7 @@ func filesOf(t testing.TB, dir string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -82,17 +74,11 @@ func damages(t *testing.T, path string, stride int, try func(what string)) {
 	whole := slurp(t, path)
 	// In place: some file systems wait for the disk when a file is truncated and written again.
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(err)
+	must(t, err)
 	defer f.Close()
 	write := func(data []byte, at int) {
 		_, err := f.WriteAt(data, int64(at))
-		must(err)
+		must(t, err)
 	}
 	first := 0
 	switch {
@@ -104,7 +90,7 @@ func damages(t *testing.T, path string, stride int, try func(what string)) {
 		first = len(whole) % stride
 	}
 	for i := first; i < len(whole); i += stride {
-		must(f.Truncate(int64(i)))
+		must(t, f.Truncate(int64(i)))
 		try(fmt.Sprintf("%s cut at byte %d of %d", filepath.Base(path), i, len(whole)))
 		write(whole[i:], i)
 		damaged := whole[i] ^ 1<<(i%8)
@@ -131,9 +117,7 @@ func flip(t testing.TB, path string, at int) {
 
 func remove(t testing.TB, path string) {
 	t.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(path))
 }
 
 func cutOff(t testing.TB, path string, n int) {

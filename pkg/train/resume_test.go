@@ -20,23 +20,17 @@ import (
 func rewrite(t testing.TB, path string, change func(metadata map[string]string)) {
 	t.Helper()
 	f, err := safetensors.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	change(f.Metadata)
 	data, err := safetensors.EncodeChecksummed(f.Tensors, f.Metadata)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	put(t, path, data)
 }
 
 func metadataOf(t testing.TB, path string) map[string]string {
 	t.Helper()
 	c, err := model.ReadCheckpointFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c.Metadata
 }
 
@@ -66,6 +60,15 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 		usage bool // a mistake of the configuration
 	}{
 		{"a later format", set(formatKey, func(string) string { return "3" }), []string{"format 3", "continues format " + checkpointFormat}, false},
+		{"the first format, without number and checksum", func(t *testing.T, dir string) {
+			path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
+			c, err := model.ReadCheckpointFile(path)
+			must(t, err)
+			delete(c.Metadata, formatKey)
+			data, err := c.Encode()
+			must(t, err)
+			put(t, path, data)
+		}, []string{"format 1"}, false},
 		{"another kernel", set(kernelKey, func(string) string { return "abacus" }), []string{"kernel abacus", "GRPO_KERNEL=abacus"}, false},
 		{"another configuration", set(rundir.ConfigKey, replace("learning_rate: 0.001", "learning_rate: 0.002")), []string{"train.learning_rate: 0.002, now 0.001"}, true},
 		{"a configuration with other keys", set(rundir.ConfigKey, replace("seed: 1", "seet: 1")), []string{`unknown key "seet"`, "another version"}, true},
@@ -73,9 +76,7 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 		{"another stream", set(stateKey, replace(`"seed":1`, `"seed":2`)), []string{"not a checkpoint of this run"}, false},
 		{"other problems", func(t *testing.T, dir string) {
 			f, err := os.OpenFile(cfg.Data.TrainFile, os.O_APPEND|os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			if _, err := f.WriteString(`{"question": "And Tom?", "answer": "3\n#### 3"}` + "\n"); err != nil {
 				t.Fatal(err)
@@ -116,38 +117,14 @@ func TestContinuesUnderAKernelOfTheSameBits(t *testing.T) {
 	}
 }
 
-// A checkpoint of the first format has neither number nor checksum.
-func TestRefusesCheckpointsOfEarlierVersions(t *testing.T) {
-	cfg := mini(t)
-	dir := interrupted(t, cfg, 3)
-	path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
-	c, err := model.ReadCheckpointFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	delete(c.Metadata, formatKey)
-	data, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, path, data)
-	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), "format 1") {
-		t.Errorf("error %v", err)
-	}
-}
-
 // A checkpoint has the documented contents.
 func TestCheckpointContents(t *testing.T) {
 	long(t)
 	cfg := small("algorithm.type=ppo", "loss_type=grpo_clip", "beta=0.01", "kl_in=reward", "n_grpo_steps=2", "eval.every_n_steps=1", "data.val_size=10", "seed=5", "save_samples=2")
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
-		t.Fatal(err)
-	}
+	mustRun(t, cfg, dir, 1)
 	c, s, err := readCheckpoint(filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c.M == nil || c.V == nil || c.Reference == nil || c.Critic == nil || !c.Checksummed {
 		t.Errorf("moments, reference or critic are missing: %+v", c)
 	}
@@ -215,9 +192,7 @@ func TestKeepBest(t *testing.T) {
 		if names, err := filepath.Glob(filepath.Join(dir, rundir.CheckpointDir, "*.safetensors")); err != nil || len(names) != 1 || filepath.Base(names[0]) != rundir.BestFile {
 			t.Errorf("left: %v, %v", names, err)
 		}
-		if err := os.WriteFile(last, []byte("left by a crash"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(last, []byte("left by a crash"), 0o644))
 		mustRun(t, cfg, dir, 1)
 	}
 	// Unreadable weights, or those of another run, must not cause the loss of the others.
@@ -294,9 +269,7 @@ func TestFinishedRunsAreVerified(t *testing.T) {
 	dir := uninterrupted(t, cfg).Dir
 	path := filepath.Join(dir, rundir.EvalFile)
 	flip(t, path, 80)
-	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("error %v", err)
-	}
+	fails(t, errorOf(cfg, dir), path)
 	flip(t, path, 80)
 	if res, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil || res.Status != rundir.StateDone {
 		t.Errorf("repaired: %v", err)

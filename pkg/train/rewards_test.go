@@ -156,9 +156,7 @@ func TestInterruptedReward(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	c := custom(quick("n_grpo_steps=4"), command(file, 1))
 	want := mustRun(t, c, t.TempDir(), 2)
-	if err := os.WriteFile(file+".wait", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file+".wait", nil, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		for ctx.Err() == nil {
@@ -173,9 +171,7 @@ func TestInterruptedReward(t *testing.T) {
 	if !errors.Is(err, rundir.ErrInterrupted) || !strings.Contains(err.Error(), "after step 2 of 4") {
 		t.Fatalf("error %v", err)
 	}
-	if err := os.Remove(file + ".wait"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file+".wait"))
 	sameBits(t, mustRun(t, c, dir, 1), want)
 }
 
@@ -185,9 +181,7 @@ func TestChangedScript(t *testing.T) {
 	long(t)
 	file := filepath.Join(t.TempDir(), "f")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	c := custom(quick("n_grpo_steps=3"), command(file, 1))
 	for _, after := range []int{0, 2, 3} {
@@ -206,9 +200,7 @@ func TestChangedScript(t *testing.T) {
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), file+", a file of a reward function") || !strings.Contains(err.Error(), "--fresh") {
-			t.Errorf("after step %d: error %v", after, err)
-		}
+		fails(t, err, file+", a file of a reward function", "--fresh")
 		write("first")
 		if _, err := Run(t.Context(), c, options(dir, &watch{}, 2)); err != nil {
 			t.Errorf("after step %d, restored: %v", after, err)
@@ -232,12 +224,9 @@ func (b *begun) Eval(rundir.Eval) {
 func TestBrokenScript(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	c := custom(quick(), func(f *config.CustomReward) { f.Command = []string{"go", "no-such-command"} })
-	_, err := Run(t.Context(), c, options(dir, &watch{}, 1))
-	if err == nil || !strings.Contains(err.Error(), "go no-such-command: unknown command") {
-		t.Errorf("error %v", err)
-	}
+	fails(t, errorOf(c, dir), "go no-such-command: unknown command")
 	c.Reward.Custom[0].Command[0] = "./no-such-program"
-	if _, err = Run(t.Context(), c, options(dir, &watch{}, 1)); !errors.Is(err, config.ErrConfig) {
+	if err := errorOf(c, dir); !errors.Is(err, config.ErrConfig) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Lstat(dir); err == nil {
@@ -248,9 +237,7 @@ func TestBrokenScript(t *testing.T) {
 // TestRewardTime: the time of a reward program is reward_s, not rollout_s.
 func TestRewardTime(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file+".wait", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file+".wait", nil, 0o600))
 	const pause = 200 * time.Millisecond
 	go func() {
 		for t.Context().Err() == nil {

@@ -27,9 +27,7 @@ func svampFile(t *testing.T, n int) string {
 func writeText(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -100,9 +98,7 @@ func TestSetsResumeExactly(t *testing.T) {
 func TestEvaluateCheckpointOnSets(t *testing.T) {
 	cfg := withSets(t)
 	all, samples, err := evaluateCheckpoint(cfg, "", 1, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, e := range all {
 		names = append(names, e.Split)
@@ -121,9 +117,7 @@ func TestEvaluateCheckpointOnSets(t *testing.T) {
 func TestSetsAreRefused(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nowhere.json")
 	problems, err := dataset.Load(small().Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := problems.Train[0].Question
 	for _, tt := range []struct{ name, set, file, want string }{
 		{"a missing SVAMP file", "eval.sets=validation,svamp", "svamp_file=" + missing, "nowhere.json: no such file or directory (eval.svamp_file)"},
@@ -133,10 +127,7 @@ func TestSetsAreRefused(t *testing.T) {
 			"set_size=1", `1 questions of the split "x" are also training questions`},
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
-		_, err := Run(t.Context(), small(tt.set, tt.file), options(dir, &watch{}, 1))
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
-		}
+		fails(t, errorOf(small(tt.set, tt.file), dir), tt.want)
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s: a folder was created", tt.name)
 		}

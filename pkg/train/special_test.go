@@ -48,9 +48,7 @@ func TestAnswerEnds(t *testing.T) {
 		}
 	}
 	e, err := of.PairEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	turn := func(role, text string) preference.Text {
 		return preference.Text{Turns: []preference.Message{{Role: role, Content: text}}}
 	}

@@ -176,9 +176,7 @@ func TestContinuesARunWithoutSchedule(t *testing.T) {
 	}
 	text := strings.Join(lines, "")
 	old, err := config.LoadText("config.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := config.Diff(old.Config, cfg); len(diff) > 0 || config.Hash(old.Config) != config.Hash(cfg) {
 		t.Errorf("differences %v, hashes %s and %s", diff, config.Hash(old.Config), config.Hash(cfg))
 	}
@@ -195,29 +193,17 @@ func TestContinuesARunWithoutSchedule(t *testing.T) {
 // checkpoints, with valid checksums.
 func rewriteConfig(t *testing.T, dir, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, rundir.ConfigFile), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, rundir.ConfigFile), []byte(text), 0o644))
 	path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 	c, err := policy.ReadOwn(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.Metadata[rundir.ConfigKey] = text
 	data, err := c.EncodeChecksummed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rundir.WriteFileAtomic(path, data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, rundir.WriteFileAtomic(path, data))
 	sums := filepath.Join(dir, rundir.CheckpointDir, rundir.ChecksumsFile)
 	var s rundir.Checksums
-	if err := rundir.ReadJSON(sums, &s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rundir.ReadJSON(sums, &s))
 	s.Files[rundir.ConfigFile] = rundir.PrefixOf([]byte(text))
-	if err := rundir.WriteJSON(sums, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rundir.WriteJSON(sums, s))
 }

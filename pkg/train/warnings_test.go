@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,10 +19,7 @@ func TestDivergenceIsRemembered(t *testing.T) {
 	for _, gone := range []string{rundir.ResultFile, filepath.Join(rundir.CheckpointDir, rundir.LastFile)} {
 		remove(t, filepath.Join(want.Dir, rundir.ResultFile))
 		remove(t, filepath.Join(want.Dir, gone))
-		if _, err := Run(context.Background(), cfg, options(want.Dir, &watch{}, 1)); err != nil {
-			t.Fatal(err)
-		}
-		got := open(t, want.Dir)
+		got := mustRun(t, cfg, want.Dir, 1)
 		sameBits(t, want, got)
 		if *got.Result.DivergedAt != *want.Result.DivergedAt || got.Result.DivergedReason != want.Result.DivergedReason || got.Result.Checks != want.Result.Checks {
 			t.Errorf("without %s: %+v, want %+v", gone, got.Result, want.Result)
@@ -36,20 +32,15 @@ func TestDivergenceIsRemembered(t *testing.T) {
 func TestStopOnDivergence(t *testing.T) {
 	long(t)
 	base := []string{"learning_rate=0.1", "data.val_size=400", "n_grpo_steps=7"}
-	w := &watch{}
 	dir := t.TempDir()
-	if _, err := Run(context.Background(), small(base...), options(dir, w, 1)); err != nil {
-		t.Fatal(err)
-	}
+	w := watched(t, small(base...), dir)
 	on := open(t, dir)
 	if on.Result.Status != rundir.StateDiverged || on.Result.Steps != 7 || !strings.Contains(strings.Join(w.notes, "\n"), "the run continues") {
 		t.Errorf("%s after %d steps, notes %q", on.Result.Status, on.Result.Steps, w.notes)
 	}
 	cfg := small(append(base, "stop_on_divergence=true")...)
-	w, dir = &watch{}, t.TempDir()
-	if _, err := Run(context.Background(), cfg, options(dir, w, 1)); err != nil {
-		t.Fatal(err)
-	}
+	dir = t.TempDir()
+	w = watched(t, cfg, dir)
 	off := open(t, dir)
 	at := *off.Result.DivergedAt
 	if off.Result.Steps != at || at >= 7 || len(off.Metrics) != at || off.Result.Final.Step != at || !strings.Contains(strings.Join(w.notes, "\n"), "the run ends here") {
@@ -57,8 +48,5 @@ func TestStopOnDivergence(t *testing.T) {
 	}
 	// As if killed after the checkpoint of that step.
 	remove(t, filepath.Join(dir, rundir.ResultFile))
-	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil {
-		t.Fatal(err)
-	}
-	sameBits(t, off, open(t, dir))
+	sameBits(t, off, mustRun(t, cfg, dir, 1))
 }

@@ -19,23 +19,15 @@ import (
 func writeWeights(t *testing.T, path string, hidden, layers int, spoil func(*tinylm.Weights)) {
 	t.Helper()
 	p, err := tinylm.NewWeights(tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: hidden, Layers: layers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.Init(1)
 	if spoil != nil {
 		spoil(p)
 	}
 	data, err := (&model.Checkpoint{Params: p.Params}).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, data, 0o644))
 }
 
 // Weights with NaN or Inf are refused wherever they come from, with the tensor and the index: an
@@ -78,21 +70,12 @@ func TestResumeRefusesWeightsThatAreNotFinite(t *testing.T) {
 	dir := interrupted(t, cfg, 3)
 	path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 	c, err := model.ReadCheckpointFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.Params.Flat[0] = float32(math.Inf(1))
 	data, err := c.EncodeChecksummed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	_, err = Run(t.Context(), cfg, options(dir, &watch{}, 1))
-	if err == nil || !strings.Contains(err.Error(), `tensor "embed.weight" has +Inf at [0 0]`) {
-		t.Errorf("error %v", err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(path, data, 0o644))
+	fails(t, errorOf(cfg, dir), `tensor "embed.weight" has +Inf at [0 0]`)
 }
 
 // The width and depth of a model are its checkpoint's, in every form in which model.init names one,
@@ -104,9 +87,7 @@ func TestModelSizeFollowsTheCheckpoint(t *testing.T) {
 	writeWeights(t, "run/checkpoint/best.safetensors", 24, 2, nil)
 	writeWeights(t, "kept/checkpoint/best.safetensors", 12, 2, nil)
 	writeWeights(t, "bare", 10, 1, nil)
-	if err := os.MkdirAll("empty", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll("empty", 0o755))
 	load := func(set ...string) (config.Config, error) {
 		r, err := config.Load(config.LoadOptions{Path: "smoke", Set: set, Checkpoint: policy.FindCheckpoint})
 		if err != nil {
