@@ -24,11 +24,18 @@ KERNEL(64) good(int n, float scale, const float* x, float* y) {
     if (at < n) y[at] = v * scale;
 }`
 
-func TestKernelRuns(t *testing.T) {
+// own opens the emulator, and skips its tests on a card.
+func own(t *testing.T) *Machine {
+	t.Helper()
 	m := Open(t)
 	if m.Real {
 		t.Skip("the emulator's own tests")
 	}
+	return m
+}
+
+func TestKernelRuns(t *testing.T) {
+	m := own(t)
 	mod := m.Compile("good", strings.Replace(goodSource, "__popc(", "__builtin_popcount(", 1))
 	const n = 6*64 - 5
 	x := make([]float32, n)
@@ -47,10 +54,7 @@ func TestKernelRuns(t *testing.T) {
 		}
 		for i, got := range Download[float32](m, py, n) {
 			block, k := i/64*64, i%64
-			votes := 11.0
-			if k >= 32 { // 33, 36, ... 63
-				votes = 11
-			}
+			const votes = 11 // of each warp: 0, 3, ... 30, and 33, 36, ... 63
 			want := float32(0.5 * (at(block+63-k) + 1000*at(block+63-(k^1)) + 1e6*votes))
 			if got != want {
 				t.Fatalf("%s: element %d is %v, want %v", order, i, got, want)
@@ -62,10 +66,7 @@ func TestKernelRuns(t *testing.T) {
 
 // Each of these kernels is wrong in one way, which the emulator finds.
 func TestFaultsAreFound(t *testing.T) {
-	m := Open(t)
-	if m.Real {
-		t.Skip("the emulator's own tests")
-	}
+	m := own(t)
 	for name, c := range map[string]struct {
 		source string
 		result int
@@ -93,10 +94,7 @@ func TestFaultsAreFound(t *testing.T) {
 
 // A kernel that lacks a barrier gives other bits in another order of threads.
 func TestRaceShowsInTheOrders(t *testing.T) {
-	m := Open(t)
-	if m.Real {
-		t.Skip("the emulator's own tests")
-	}
+	m := own(t)
 	mod := m.Compile("race", `KERNEL(64) race(float* y) {
     float* s = (float*)SHARED_MEMORY;
     s[threadIdx.x] = threadIdx.x;
@@ -120,10 +118,7 @@ func TestRaceShowsInTheOrders(t *testing.T) {
 }
 
 func TestCompileErrorBringsItsLog(t *testing.T) {
-	m := Open(t)
-	if m.Real {
-		t.Skip("the emulator's own tests")
-	}
+	m := own(t)
 	_, log, err := compile(m.nvrtc, "broken.cu", "KERNEL(32) broken(float* y) { nothing }", "sm_90", nil)
 	if err == nil || !strings.Contains(log, "nothing") {
 		t.Errorf("error %v, log %q", err, log)
@@ -132,10 +127,7 @@ func TestCompileErrorBringsItsLog(t *testing.T) {
 
 // A stream's work runs at the next wait, and a captured graph at each launch.
 func TestStreamsAndGraphs(t *testing.T) {
-	m := Open(t)
-	if m.Real {
-		t.Skip("the emulator's own tests")
-	}
+	m := own(t)
 	var stream, graph, exec uintptr
 	m.must("cuStreamCreate", uintptr(unsafe.Pointer(&stream)), 1)
 	var pinned uintptr
@@ -186,10 +178,7 @@ func TestStreamsAndGraphs(t *testing.T) {
 
 // Memory of the device cannot be read by its address.
 func TestDeviceMemoryIsOutOfReach(t *testing.T) {
-	m := Open(t)
-	if m.Real {
-		t.Skip("the emulator's own tests")
-	}
+	m := own(t)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	p := Upload(m, []float32{1, 2})
 	for _, when := range []string{"before", "after"} {
@@ -209,10 +198,7 @@ func TestDeviceMemoryIsOutOfReach(t *testing.T) {
 
 // C = alpha·op(A)·op(B) + beta·C, column-major, with rows of padding.
 func TestSgemm(t *testing.T) {
-	m := Open(t)
-	if m.Real {
-		t.Skip("the emulator's own tests")
-	}
+	m := own(t)
 	blas := load(t, emulator(t), "libcublas.so.12")
 	var handle uintptr
 	if r := callIn(blas, "cublasCreate_v2", uintptr(unsafe.Pointer(&handle))); r != 0 {

@@ -23,19 +23,13 @@ func TestEncodePairs(t *testing.T) {
 	}
 	plain := func(text string) preference.Text { return preference.Text{Plain: text} }
 	m, err := Resolve(config.Model{Init: decodertest.Folder(t)}, config.LoRA{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template, err := m.Template(config.Data{PromptTemplate: "chat", SystemPrompt: "S"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tok := m.Tokenizer
 	prompt := EncodePrompts(tok, template, []gsm8k.Problem{{Question: "q?"}})[0]
 	e, err := m.PairEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	end := decodertest.Vocab - 1
 	text := preference.Pair{Prompt: plain(template.Render("q?")), Chosen: plain("ab"), Rejected: plain("<|end|>"), RejectedTruncated: true}
 	got, err := e.Encode(text)
@@ -70,14 +64,10 @@ func TestReadPairs(t *testing.T) {
 		`{"prompt":"1+1?\n","chosen":"2","rejected":"2"}`,
 	}
 	write := func(lines ...string) {
-		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o644))
 	}
 	m, err := Resolve(config.Default().Model, config.LoRA{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write(lines...)
 	pairs, report, err := m.ReadPairs(file, "--pairs", true)
 	if err != nil || len(pairs) != 1 || !pairs[0].HasMargin || pairs[0].ID != "line 1" || report.Pairs != 1 || report.Unusable != 2 ||
@@ -106,13 +96,9 @@ func TestReadPairs(t *testing.T) {
 func TestRewardModelFolder(t *testing.T) {
 	base := decodertest.Folder(t)
 	m, err := Resolve(config.Model{Init: base}, config.LoRA{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, err := m.Folder(true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var c struct {
 		Architectures []string
 		Labels        map[string]string `json:"id2label"`
@@ -122,18 +108,21 @@ func TestRewardModelFolder(t *testing.T) {
 	var tokens struct {
 		Pad string `json:"pad_token"`
 	}
-	if err := errors.Join(json.Unmarshal(f.files["config.json"], &c), json.Unmarshal(f.files["tokenizer_config.json"], &tokens)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(json.Unmarshal(f.files["config.json"], &c), json.Unmarshal(f.files["tokenizer_config.json"], &tokens)))
 	if len(c.Architectures) != 1 || c.Architectures[0] != "LlamaForSequenceClassification" || len(c.Labels) != 1 ||
 		c.Pad != decodertest.Vocab-2 || c.End != decodertest.Vocab-1 || tokens.Pad != "<|start|>" {
 		t.Errorf("%+v, %+v", c, tokens)
 	}
 	two := strings.Replace(string(f.files["config.json"]), `"0": "LABEL_0"`, `"0": "good", "1": "bad"`, 1)
-	if err := os.WriteFile(filepath.Join(base, "config.json"), []byte(two), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(base, "config.json"), []byte(two), 0o644))
 	if _, _, err := OpenRewardModel(base, nil); err == nil || !strings.Contains(err.Error(), "a classifier of 2 labels") {
 		t.Errorf("two labels: %v", err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

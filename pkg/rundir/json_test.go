@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -146,11 +145,10 @@ func TestUnmarshal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var s Stat
 			err := Unmarshal([]byte(tt.in), &s)
-			switch {
-			case tt.wantErr == "" && err != nil:
-				t.Fatal(err)
-			case tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)):
-				t.Errorf("error %v, want one with %q", err, tt.wantErr)
+			if tt.wantErr == "" {
+				must(t, err)
+			} else {
+				fails(t, err, tt.wantErr)
 			}
 		})
 	}

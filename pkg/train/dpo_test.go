@@ -1,8 +1,6 @@
 package train
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -55,9 +53,7 @@ func TestDPOResumesExactly(t *testing.T) {
 			}
 			t.Parallel()
 			cfg := ofPairs(t, set...)
-			want := mustRun(t, cfg, t.TempDir(), 2)
-			dir := interrupted(t, cfg, 2)
-			sameBits(t, want, mustRun(t, cfg, dir, 3))
+			want, _ := resumesExactly(t, cfg, 2)
 			for _, m := range want.Metrics {
 				p := m.Preference
 				if p["pairs"] < 1 || p["rewards/margins"] != p["rewards/chosen"]-p["rewards/rejected"] && !close(p["rewards/margins"], p["rewards/chosen"]-p["rewards/rejected"], 1e-6) {
@@ -162,34 +158,6 @@ func TestDPORefusesOtherPairs(t *testing.T) {
 	fails(t, errorOf(cfg, dir), file+": restore them")
 }
 
-// Bad pairs are errors that name the line, or counted.
-func TestDPOBadPairs(t *testing.T) {
-	long(t)
-	for bad, want := range map[string]string{
-		`{"prompt":"q\n","chosen":"#### 4","rejected":"#### 4"}`:                      "line 4: chosen and rejected are identical",
-		`{"prompt":"q\n","chosen":"","rejected":"#### 4"}`:                            `line 4: "chosen" is empty`,
-		`{"prompt":[{"role":"user","content":"q"}],"chosen":"#### 4","rejected":"5"}`: "line 4: ",
-	} {
-		file := pairsIn(t, threePairs+bad+"\n")
-		set := []string{"pairs_file=" + file, "rollout_batch_size=4", "group_size=2", "n_grpo_steps=1"}
-		dir := filepath.Join(t.TempDir(), "run")
-		_, err := Run(context.Background(), ofPairs(t, set...), options(dir, &watch{}, 1))
-		if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--skip-bad") {
-			t.Errorf("%s: %v", bad, err)
-		}
-		if _, err := os.Lstat(dir); err == nil {
-			t.Errorf("%s: the run left a folder", bad)
-		}
-		w := &watch{}
-		if _, err := Run(context.Background(), ofPairs(t, append(set, "skip_bad=true")...), options(dir, w, 1)); err != nil {
-			t.Errorf("%s: %v", bad, err)
-		}
-		if notes := strings.Join(w.notes, "\n"); !strings.Contains(notes, file+": 1 of 4 lines skipped: ") {
-			t.Errorf("%s: notes %s", bad, notes)
-		}
-	}
-}
-
 // The reference of adapters is their base, in the cache and in rollouts; a file's pairs and the same
 // pairs of a checkpoint give the same bits for any number of threads.
 func TestDPOOfAdapters(t *testing.T) {
@@ -202,9 +170,7 @@ func TestDPOOfAdapters(t *testing.T) {
 			t.Run(fmt.Sprint(name, rank), func(t *testing.T) {
 				set := append(set, "algorithm.type=dpo", "train.lora.rank="+rank, "output.checkpoint_every_n_steps=1", "sampling_temperature=0.7")
 				cfg := tinyDecoder(t, set...)
-				want := mustRun(t, cfg, t.TempDir(), 2)
-				dir := interrupted(t, cfg, 1)
-				sameBits(t, want, mustRun(t, cfg, dir, 1))
+				want, _ := resumesExactly(t, cfg, 1)
 				if m := want.Metrics[0]; m.Preference["pairs"] > 0 && !close(m.Loss, 0.6931471805599453, 1e-12) {
 					t.Errorf("the first loss is %v", m.Loss)
 				}

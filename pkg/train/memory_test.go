@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
@@ -18,7 +17,6 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/tinylm"
 	"grpo/pkg/policy"
-	"grpo/pkg/supervised"
 )
 
 // memoryOf estimates a configuration over its problems.
@@ -129,29 +127,6 @@ func TestMemoryNamesLongPrompts(t *testing.T) {
 	}
 	if err := m.Fits(1 << 30); err != nil {
 		t.Error(err)
-	}
-}
-
-// The other commands check memory too.
-func TestOthersAskForMemory(t *testing.T) {
-	no := errors.New("no memory")
-	var asked budget.Memory
-	check := func(m budget.Memory) error { asked = m; return no }
-	if _, _, err := evaluateCheckpoint(small(), "val", 0, 1, check); !errors.Is(err, no) || asked.Total() < 32<<20 {
-		t.Errorf("eval: %v", err)
-	}
-	if _, err := Bench(context.Background(), BenchOptions{Prompts: 2, Group: 2, PromptLen: 30, ResponseLen: 4, Hidden: 8, Layers: 1, Steps: 1, Threads: 1, Now: time.Now, Memory: check}); !errors.Is(err, no) {
-		t.Errorf("bench: %v", err)
-	}
-	r, err := config.LoadSFT(config.LoadOptions{})
-	must(t, err)
-	before := asked.Total()
-	dir := filepath.Join(t.TempDir(), "sft")
-	if _, err := supervised.RunSFT(context.Background(), r.Config, supervised.Options[supervised.SFTStep]{Dir: dir, Threads: 1, Memory: check}); !errors.Is(err, no) || asked.Total() <= before {
-		t.Errorf("sft: %v", err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder: %v", err)
 	}
 }
 

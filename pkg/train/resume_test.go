@@ -208,36 +208,6 @@ func TestKeepBest(t *testing.T) {
 	}
 }
 
-// With --resume every key must equal the folder's; a command that asks for the run again may use
-// another name.
-func TestResumeComparesEveryKey(t *testing.T) {
-	long(t)
-	cfg := mini(t)
-	dir := interrupted(t, cfg, 3)
-	cfg.Name = "other"
-	opts := options(dir, &watch{}, 1)
-	opts.Resume = true
-	path := filepath.Join(dir, rundir.ConfigFile)
-	before := slurp(t, path)
-	put(t, path, config.Marshal(cfg))
-	_, err := Run(context.Background(), cfg, opts)
-	if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "name: default, now other") {
-		t.Errorf("resume: error %v", err)
-	}
-	put(t, path, before)
-	w := &watch{}
-	res, err := Run(context.Background(), cfg, options(dir, w, 1))
-	if err != nil || res.Name != "other" {
-		t.Fatal(res, err)
-	}
-	if notes := strings.Join(w.notes, "\n"); !strings.Contains(notes, "name: default, now other") {
-		t.Errorf("notes %q", notes)
-	}
-	if got := open(t, dir); string(got.Config) != string(config.Marshal(cfg)) {
-		t.Error("config.yaml is not that of the run")
-	}
-}
-
 // A run without a checkpoint yet has only seal.json to record its settings.
 func TestResumeBeforeTheFirstCheckpoint(t *testing.T) {
 	cfg := mini(t)
@@ -261,17 +231,4 @@ func TestResumeBeforeTheFirstCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameBits(t, uninterrupted(t, cfg), open(t, dir))
-}
-
-// A finished run whose files were changed is not shown as its result.
-func TestFinishedRunsAreVerified(t *testing.T) {
-	cfg := mini(t)
-	dir := uninterrupted(t, cfg).Dir
-	path := filepath.Join(dir, rundir.EvalFile)
-	flip(t, path, 80)
-	fails(t, errorOf(cfg, dir), path)
-	flip(t, path, 80)
-	if res, err := Run(context.Background(), cfg, options(dir, &watch{}, 1)); err != nil || res.Status != rundir.StateDone {
-		t.Errorf("repaired: %v", err)
-	}
 }

@@ -133,6 +133,16 @@ func sameBits(t *testing.T, a, b *rundir.Run) {
 	}
 }
 
+// resumesExactly makes a run, and the same run interrupted after a step and continued, on other numbers of
+// threads, and compares their bits.
+func resumesExactly(t *testing.T, cfg config.Config, after int) (want, got *rundir.Run) {
+	t.Helper()
+	want = mustRun(t, cfg, t.TempDir(), 2)
+	got = mustRun(t, cfg, interrupted(t, cfg, after), 3)
+	sameBits(t, want, got)
+	return want, got
+}
+
 // A run that is interrupted after any of its steps and continued is bit-identical to the
 // uninterrupted one, and so is one with another number of threads.
 func TestResumeIsExact(t *testing.T) {
@@ -170,21 +180,6 @@ func TestInterruptedBeforeAnything(t *testing.T) {
 	cancel()
 	if _, err := Run(ctx, small(), options(t.TempDir(), &watch{}, 1)); !errors.Is(err, rundir.ErrNothingSaved) {
 		t.Errorf("error %v, want rundir.ErrNothingSaved", err)
-	}
-}
-
-func TestCheckpointsAreKept(t *testing.T) {
-	long(t)
-	dir := t.TempDir()
-	mustRun(t, small("output.checkpoint_every_n_steps=2", "output.keep_checkpoints=2"), dir, 1)
-	got, err := filepath.Glob(filepath.Join(dir, rundir.CheckpointDir, "*"))
-	must(t, err)
-	for i := range got {
-		got[i] = filepath.Base(got[i])
-	}
-	want := []string{"best.safetensors", "last.safetensors", "seal.json", "step-000006.safetensors"}
-	if !slices.Equal(got, want) {
-		t.Errorf("checkpoints %v, want %v", got, want)
 	}
 }
 
@@ -292,26 +287,6 @@ func TestArmsGetTheSameProblems(t *testing.T) {
 	}
 	if slices.Equal(a, c) {
 		t.Error("two seeds meet the same problems in the same order")
-	}
-}
-
-func TestRefusesAnotherRunsFolder(t *testing.T) {
-	long(t)
-	dir := t.TempDir()
-	mustRun(t, small("n_grpo_steps=1"), dir, 1)
-	for _, c := range []struct{ name, set, want string }{
-		{"another rate", "learning_rate=0.5", "train.learning_rate: 0.001, now 0.5"},
-		{"another seed", "seed=7", "seed: 1, now 7"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := Run(context.Background(), small("n_grpo_steps=1", c.set), options(dir, &watch{}, 1))
-			if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
-			}
-		})
-	}
-	if _, err := Run(context.Background(), small("n_grpo_steps=1", "name=other"), options(dir, &watch{}, 1)); err != nil {
-		t.Errorf("another name is the same run: %v", err)
 	}
 }
 
