@@ -7,20 +7,17 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model/hf"
 )
 
 // The random network has the shape that it should have, and weights that differ.
 func TestRandomNetwork(t *testing.T) {
 	dir, err := (&check{}).randomNetwork(tinyShape)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer os.RemoveAll(dir)
 	c, err := hf.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer c.Close()
 	s := tinyShape
 	if got := c.Config; got.Arch != s.arch || got.Vocab != s.vocab || got.Hidden != s.hidden || got.FFN != s.ffn || got.Layers != s.layers ||
@@ -39,9 +36,7 @@ func TestRandomNetwork(t *testing.T) {
 // PyTorch's program has the same shapes.
 func TestShapesArePyTorchs(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "bench", "torch_gpu_decoder.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, s := range []shape{smollm2Shape, qwenShape, tinyShape} {
 		theta := strings.Replace(fmt.Sprintf("%.0e", s.theta), "e+0", "e", 1)
 		bias := map[bool]string{true: "True", false: "False"}[s.arch == "qwen2"]
@@ -59,9 +54,7 @@ func TestTimesOf(t *testing.T) {
 		return fmt.Sprintf(`{"sampler_logprob_max_diff":%s,"time":{"rollout_s":%g,"reward_s":%g,"update_s":%g}}`+"\n", differ, rollout, reward, update)
 	}
 	text := line("0.5", 100, 1, 50) + line("null", 3, 1, 5) + line("0.25", 2, 1, 7) + line("0.75", 9, 1, 4)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	rollout, rest, differ, steps, err := timesOf(path)
 	if err != nil || rollout != 3 || rest != 6 || differ != 0.75 || steps != 4 {
 		t.Errorf("rollout %v, rest %v, difference %v, %d steps, %v", rollout, rest, differ, steps, err)

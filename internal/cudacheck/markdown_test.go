@@ -1,6 +1,7 @@
 package main
 
 import (
+	"grpo/internal/expect"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,13 +11,9 @@ import (
 // The document has a place for every part.
 func TestDocumentHasTheMarkers(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "gpu.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	path := filepath.Join(t.TempDir(), "gpu.md")
-	if err := os.WriteFile(path, doc, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, doc, 0o644))
 	for _, p := range parts {
 		if err := replace(path, "cuda-"+p.name, "a table\n"); err != nil {
 			t.Errorf("docs/gpu.md: %v", err)
@@ -26,9 +23,7 @@ func TestDocumentHasTheMarkers(t *testing.T) {
 	if want := "<!-- cuda-leak:begin -->\na table\n<!-- cuda-leak:end -->\n"; err != nil || !strings.Contains(string(before), want) {
 		t.Errorf("the document has no %q: %v", want, err)
 	}
-	if err := replace(path, "other", "x"); err == nil || !strings.Contains(err.Error(), "<!-- other:begin -->") {
-		t.Errorf("an error about other markers: %v", err)
-	}
+	expect.Error(t, replace(path, "other", "x"), "<!-- other:begin -->")
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
 		t.Errorf("the document changed: %v", err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"grpo/internal/expect"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,13 +14,9 @@ import (
 func fakes(t *testing.T, scripts map[string]string) *check {
 	t.Helper()
 	c := &check{bin: t.TempDir(), out: t.TempDir(), limit: time.Minute, libs: []string{}}
-	if err := os.Mkdir(filepath.Join(c.bin, "tree"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(filepath.Join(c.bin, "tree"), 0o755))
 	for name, text := range scripts {
-		if err := os.WriteFile(filepath.Join(c.bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(c.bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 	}
 	c.python = filepath.Join(c.bin, "python")
 	return c
@@ -28,9 +25,7 @@ func fakes(t *testing.T, scripts map[string]string) *check {
 func written(t *testing.T, c *check, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(c.out, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return string(data)
 }
 

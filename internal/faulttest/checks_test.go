@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -33,9 +33,7 @@ func makeRun(t *testing.T, dir string, seed string) {
 	t.Helper()
 	r, err := config.Load(config.LoadOptions{Path: "smoke", Set: []string{"seed=" + seed, "n_grpo_steps=2", "every_n_steps=1",
 		"rollout_batch_size=16", "val_size=16", "test_size=16", "unseen_size=16"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if _, err := train.Run(t.Context(), r.Config, train.Options{Dir: dir, Threads: 1, Now: time.Now, Observer: nobody{}}); err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +44,7 @@ func TestSame(t *testing.T) {
 	root := t.TempDir()
 	l := &lab{reference: filepath.Join(root, "reference")}
 	makeRun(t, l.reference, "1")
-	if err := l.same(l.reference); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, l.same(l.reference))
 	again := filepath.Join(root, "again")
 	makeRun(t, again, "1")
 	if err := l.same(again); err != nil {
@@ -81,12 +77,8 @@ func TestSame(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			if err := errors.Join(os.CopyFS(dir, os.DirFS(l.reference)), c.spoil(dir)); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.same(dir); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
-			}
+			expect.OK(t, errors.Join(os.CopyFS(dir, os.DirFS(l.reference)), c.spoil(dir)))
+			expect.Error(t, l.same(dir), c.want)
 		})
 	}
 }
@@ -171,9 +163,7 @@ func TestKillChild(t *testing.T) {
 	}
 	c := exec.Command(os.Args[0], "-test.run", "^TestSleep$", "-test.v")
 	c.Env = append(os.Environ(), "FAULTTEST_SLEEP=1")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, c.Start())
 	if killed, err := killChild(c.Process.Pid, 0); killed || err != nil {
 		t.Errorf("a process without children: %v, %v", killed, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"grpo/internal/expect"
 	"os"
 	"testing"
 	"time"
@@ -90,9 +91,7 @@ func TestFaults(t *testing.T) {
 		t.Skip("without -kills")
 	}
 	l, err := newLab(t.Context(), *kills, *seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Logf("%s; seed %d; the reference run takes %v; folders in %s", l.version, *seed, l.took.Round(time.Millisecond), l.work)
 	t.Cleanup(func() {
 		if !t.Failed() {

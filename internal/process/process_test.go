@@ -1,6 +1,7 @@
 package process
 
 import (
+	"grpo/internal/expect"
 	"os"
 	"os/exec"
 	"runtime"
@@ -60,17 +61,11 @@ func TestExists(t *testing.T) {
 	}
 	child := exec.Command(os.Args[0], "-test.run=^$", "-test.v")
 	hold, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer hold.Close()
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, child.Start())
 	born := Born(child.Process.Pid)
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, child.Process.Kill())
 	// It is a zombie until it is waited for.
 	for start := time.Now(); ; time.Sleep(time.Millisecond) {
 		if exists, _ := Exists(child.Process.Pid, born); !exists {

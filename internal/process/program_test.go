@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"grpo/internal/expect"
 	"os"
 	"os/exec"
 	"runtime"
@@ -91,12 +92,8 @@ func TestOutput(t *testing.T) {
 func announced(t *testing.T, c *exec.Cmd, start func(*exec.Cmd) error) (ends func() bool) {
 	t.Helper()
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := start(c); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, start(c))
 	line, err := bufio.NewReader(out).ReadString('\n')
 	pid, perr := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil || perr != nil {
@@ -137,9 +134,7 @@ func TestProgramEndsWithItsStarter(t *testing.T) {
 	c := self("start")
 	ends := announced(t, c, (*exec.Cmd).Start)
 	time.Sleep(50 * time.Millisecond)
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, c.Process.Kill())
 	_ = c.Wait()
 	if !ends() {
 		t.Error("the program was left")

@@ -3,6 +3,7 @@
 package regular
 
 import (
+	"grpo/internal/expect"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,26 +13,19 @@ import (
 	"testing"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Every function gets every kind of file. want is part of the error; "" is success.
 func TestOpeners(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	must(t, os.WriteFile(at("file"), []byte("text"), 0o644))
-	must(t, os.WriteFile(at("two"), []byte("text"), 0o644))
-	must(t, os.Link(at("two"), at("names")))
-	must(t, os.Mkdir(at("folder"), 0o755))
-	must(t, os.Symlink("file", at("link")))
-	must(t, os.Symlink("folder", at("folder-link")))
-	must(t, os.Symlink("nowhere", at("dangling")))
-	must(t, os.Symlink("/dev/zero", at("zeros")))
-	must(t, syscall.Mkfifo(at("pipe"), 0o644))
+	expect.OK(t, os.WriteFile(at("file"), []byte("text"), 0o644))
+	expect.OK(t, os.WriteFile(at("two"), []byte("text"), 0o644))
+	expect.OK(t, os.Link(at("two"), at("names")))
+	expect.OK(t, os.Mkdir(at("folder"), 0o755))
+	expect.OK(t, os.Symlink("file", at("link")))
+	expect.OK(t, os.Symlink("folder", at("folder-link")))
+	expect.OK(t, os.Symlink("nowhere", at("dangling")))
+	expect.OK(t, os.Symlink("/dev/zero", at("zeros")))
+	expect.OK(t, syscall.Mkfifo(at("pipe"), 0o644))
 	closed := func(f *os.File, err error) error {
 		if err == nil {
 			f.Close()
@@ -73,10 +67,10 @@ func TestOpeners(t *testing.T) {
 		t.Error("a file was created through the dangling link")
 	}
 	f, err := Create(at("new"))
-	must(t, err)
+	expect.OK(t, err)
 	_, err = io.WriteString(f, "line")
-	must(t, err)
-	must(t, f.Close())
+	expect.OK(t, err)
+	expect.OK(t, f.Close())
 	if data, err := Read(at("new"), 4); string(data) != "line" || err != nil {
 		t.Errorf("%q, %v", data, err)
 	}
@@ -95,14 +89,12 @@ func TestOpeners(t *testing.T) {
 // no blocks, and reading it would take its size in memory.
 func TestReadIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sparse")
-	must(t, os.WriteFile(path, nil, 0o644))
-	must(t, os.Truncate(path, 1<<40))
+	expect.OK(t, os.WriteFile(path, nil, 0o644))
+	expect.OK(t, os.Truncate(path, 1<<40))
 	for _, err := range []error{func() error { _, err := Read(path, MaxLog); return err }(), Check(path, MaxCheckpoint)} {
-		if err == nil || !strings.Contains(err.Error(), "1099511627776 bytes") || !strings.Contains(err.Error(), "limit") || !strings.Contains(err.Error(), path) {
-			t.Errorf("error %v", err)
-		}
+		expect.Error(t, err, "1099511627776 bytes", "limit", path)
 	}
-	must(t, os.Truncate(path, 10))
+	expect.OK(t, os.Truncate(path, 10))
 	if data, err := Read(path, 10); len(data) != 10 || err != nil {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}
@@ -117,14 +109,14 @@ func TestNamedPipe(t *testing.T) {
 		t.Skip(err)
 	}
 	r, w, err := os.Pipe()
-	must(t, err)
+	expect.OK(t, err)
 	defer r.Close()
 	go func() {
 		io.WriteString(w, "text")
 		w.Close()
 	}()
 	f, err := Named("/dev/fd/" + strconv.Itoa(int(r.Fd())))
-	must(t, err)
+	expect.OK(t, err)
 	defer f.Close()
 	if data, err := io.ReadAll(f); string(data) != "text" || err != nil {
 		t.Errorf("%q, %v", data, err)
@@ -139,8 +131,6 @@ func TestNamedInMemory(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "pipe")
-	must(t, syscall.Mkfifo(path, 0o644))
-	if _, err := Named(path); err == nil || !strings.Contains(err.Error(), "named pipe") {
-		t.Errorf("error %v", err)
-	}
+	expect.OK(t, syscall.Mkfifo(path, 0o644))
+	expect.Error(t, expect.Err(Named(path)), "named pipe")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/policy"
@@ -67,9 +68,7 @@ func TestMemoryNamesAdaptersFirst(t *testing.T) {
 
 func decoderOf(t *testing.T, rank int) *policy.Model {
 	m, err := policy.Resolve(config.Model{Init: decodertest.Folder(t), Device: "cpu"}, config.LoRA{Rank: rank})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return m
 }
 
@@ -77,13 +76,9 @@ func decoderOf(t *testing.T, rank int) *policy.Model {
 // has in the memory of a pass.
 func TestMemoryOfEarlyStopping(t *testing.T) {
 	c, err := config.LoadSFT(config.LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	tiny, err := policy.Resolve(config.Resolve(c.Config).Model, config.LoRA{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	problems := []gsm8k.Problem{{Question: "1 + 2 = ?", Answer: "#### 3"}}
 	for _, m := range []*policy.Model{tiny, decoderOf(t, 0)} {
 		without := SFT(m, c.Config, gsm8k.Template{}, problems, problems, 1).Total()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
@@ -52,9 +53,7 @@ func TestInterruptedEvaluation(t *testing.T) {
 						cancel()
 					}
 				}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			return out
 		}
 		whole := evaluate(0)
@@ -100,9 +99,7 @@ func TestProgressOfSampling(t *testing.T) {
 		out, err := Generate(GenerateOptions{Prompts: []string{"a", "b c d"}, N: 3, Seed: 1,
 			Options:  Options{Config: cfg, Threads: 2, Progress: func(a model.Activity) { last = a }},
 			Sampling: model.Sampling{Temperature: 1, TopP: 1, MaxTokens: 12}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		tokens := 0
 		for _, g := range out {
 			tokens += len(g.Tokens)
@@ -156,9 +153,7 @@ func TestGenerate(t *testing.T) {
 	same := generate(func(o *GenerateOptions) {
 		o.Raw = true
 		tpl, err := must(policy.Of(cfg)).Template(cfg.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		o.Prompts[0] = tpl.Render("Hello")
 	})
 	if !slices.Equal(same[0].LogProbs, chat[0].LogProbs) {
@@ -173,8 +168,6 @@ func TestGenerate(t *testing.T) {
 	} {
 		o := GenerateOptions{Options: Options{Config: cfg, Threads: 1}, Prompts: []string{"Hello"}, N: 1, Sampling: model.Sampling{Greedy: true, TopP: 1, MaxTokens: 6}}
 		change(&o)
-		if _, err := Generate(o); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("error %v, want %q", err, says)
-		}
+		expect.Error(t, expect.Err(Generate(o)), says)
 	}
 }

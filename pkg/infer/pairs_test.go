@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/policy"
 	"grpo/pkg/preference"
@@ -19,9 +20,7 @@ func madePairs(t *testing.T, o PairOptions, set ...string) ([]preference.Pair, *
 	o.Config = must(config.Load(config.LoadOptions{Set: set, Checkpoint: policy.FindCheckpoint})).Config
 	o.Note, o.Split = func(string) {}, "train"
 	pairs, made, err := MakePairs(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if sum := made.Paired + made.AllRight + made.AllWrong + made.Unscored + made.OnlyDropped; sum != made.Groups || made.Pairs != len(pairs) {
 		t.Errorf("%d groups counted of %d, %d pairs of %d", sum, made.Groups, made.Pairs, len(pairs))
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/preference"
@@ -23,13 +24,13 @@ func TestEncodePairs(t *testing.T) {
 	}
 	plain := func(text string) preference.Text { return preference.Text{Plain: text} }
 	m, err := Resolve(config.Model{Init: decodertest.Folder(t)}, config.LoRA{})
-	must(t, err)
+	expect.OK(t, err)
 	template, err := m.Template(config.Data{PromptTemplate: "chat", SystemPrompt: "S"})
-	must(t, err)
+	expect.OK(t, err)
 	tok := m.Tokenizer
 	prompt := EncodePrompts(tok, template, []gsm8k.Problem{{Question: "q?"}})[0]
 	e, err := m.PairEncoder()
-	must(t, err)
+	expect.OK(t, err)
 	end := decodertest.Vocab - 1
 	text := preference.Pair{Prompt: plain(template.Render("q?")), Chosen: plain("ab"), Rejected: plain("<|end|>"), RejectedTruncated: true}
 	got, err := e.Encode(text)
@@ -48,9 +49,7 @@ func TestEncodePairs(t *testing.T) {
 		"more than the model's context of 512":                     {Prompt: plain(strings.Repeat("x", 512)), Chosen: plain("a"), Rejected: plain("b")},
 		"chosen and rejected are identical as tokens of the model": {Prompt: plain("q"), Chosen: plain("a"), Rejected: plain("a")},
 	} {
-		if _, err := e.Encode(p); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %q", err, says)
-		}
+		expect.Error(t, expect.Err(e.Encode(p)), says)
 	}
 }
 
@@ -64,10 +63,10 @@ func TestReadPairs(t *testing.T) {
 		`{"prompt":"1+1?\n","chosen":"2","rejected":"2"}`,
 	}
 	write := func(lines ...string) {
-		must(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o644))
+		expect.OK(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o644))
 	}
 	m, err := Resolve(config.Default().Model, config.LoRA{})
-	must(t, err)
+	expect.OK(t, err)
 	write(lines...)
 	pairs, report, err := m.ReadPairs(file, "--pairs", true)
 	if err != nil || len(pairs) != 1 || !pairs[0].HasMargin || pairs[0].ID != "line 1" || report.Pairs != 1 || report.Unusable != 2 ||
@@ -96,9 +95,9 @@ func TestReadPairs(t *testing.T) {
 func TestRewardModelFolder(t *testing.T) {
 	base := decodertest.Folder(t)
 	m, err := Resolve(config.Model{Init: base}, config.LoRA{})
-	must(t, err)
+	expect.OK(t, err)
 	f, err := m.Folder(true)
-	must(t, err)
+	expect.OK(t, err)
 	var c struct {
 		Architectures []string
 		Labels        map[string]string `json:"id2label"`
@@ -108,21 +107,14 @@ func TestRewardModelFolder(t *testing.T) {
 	var tokens struct {
 		Pad string `json:"pad_token"`
 	}
-	must(t, errors.Join(json.Unmarshal(f.files["config.json"], &c), json.Unmarshal(f.files["tokenizer_config.json"], &tokens)))
+	expect.OK(t, errors.Join(json.Unmarshal(f.files["config.json"], &c), json.Unmarshal(f.files["tokenizer_config.json"], &tokens)))
 	if len(c.Architectures) != 1 || c.Architectures[0] != "LlamaForSequenceClassification" || len(c.Labels) != 1 ||
 		c.Pad != decodertest.Vocab-2 || c.End != decodertest.Vocab-1 || tokens.Pad != "<|start|>" {
 		t.Errorf("%+v, %+v", c, tokens)
 	}
 	two := strings.Replace(string(f.files["config.json"]), `"0": "LABEL_0"`, `"0": "good", "1": "bad"`, 1)
-	must(t, os.WriteFile(filepath.Join(base, "config.json"), []byte(two), 0o644))
+	expect.OK(t, os.WriteFile(filepath.Join(base, "config.json"), []byte(two), 0o644))
 	if _, _, err := OpenRewardModel(base, nil); err == nil || !strings.Contains(err.Error(), "a classifier of 2 labels") {
 		t.Errorf("two labels: %v", err)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

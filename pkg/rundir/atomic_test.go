@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"fmt"
+	"grpo/internal/expect"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,13 +13,13 @@ import (
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	must(t, os.WriteFile(path, []byte(content), 0o644))
+	expect.OK(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	must(t, err)
+	expect.OK(t, err)
 	return string(data)
 }
 
@@ -26,7 +27,7 @@ func read(t *testing.T, path string) string {
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	must(t, err)
+	expect.OK(t, err)
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())
@@ -38,7 +39,7 @@ func TestWriteFileAtomic(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "status.json")
 	for _, content := range []string{"first", "second, and longer", ""} {
-		must(t, WriteFileAtomic(path, []byte(content)))
+		expect.OK(t, WriteFileAtomic(path, []byte(content)))
 		if got := read(t, path); got != content {
 			t.Errorf("content %q, want %q", got, content)
 		}
@@ -51,9 +52,9 @@ func TestWriteFileAtomic(t *testing.T) {
 func TestWriteFileAtomicLeavesTheUmaskToTheUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	plain := filepath.Join(t.TempDir(), "b")
-	must(t, WriteFileAtomic(path, nil))
+	expect.OK(t, WriteFileAtomic(path, nil))
 	f, err := os.Create(plain)
-	must(t, err)
+	expect.OK(t, err)
 	f.Close()
 	a, _ := os.Stat(path)
 	b, _ := os.Stat(plain)
@@ -76,7 +77,7 @@ func TestWriteFileAtomicFails(t *testing.T) {
 		}},
 		{"a folder where the file should be", func(t *testing.T, dir string) string {
 			target := filepath.Join(dir, "x.json")
-			must(t, os.MkdirAll(filepath.Join(target, "inside"), 0o755))
+			expect.OK(t, os.MkdirAll(filepath.Join(target, "inside"), 0o755))
 			return target
 		}},
 		{"the folder is read-only", func(t *testing.T, dir string) string {
@@ -84,7 +85,7 @@ func TestWriteFileAtomicFails(t *testing.T) {
 				t.Skip("permission bits don't bind root")
 			}
 			write(t, filepath.Join(dir, "x.json"), "old")
-			must(t, os.Chmod(dir, 0o555))
+			expect.OK(t, os.Chmod(dir, 0o555))
 			t.Cleanup(func() { os.Chmod(dir, 0o755) })
 			return filepath.Join(dir, "x.json")
 		}},
@@ -94,7 +95,7 @@ func TestWriteFileAtomicFails(t *testing.T) {
 			dir := t.TempDir()
 			target := tt.setup(t, dir)
 			before := names(t, dir)
-			fails(t, WriteFileAtomic(target, []byte("new")), target)
+			expect.Error(t, WriteFileAtomic(target, []byte("new")), target)
 			if after := names(t, dir); len(after) != len(before) {
 				t.Errorf("the folder has %q, before it had %q", after, before)
 			}
@@ -131,11 +132,11 @@ func TestRemoveTemps(t *testing.T) {
 	dir := t.TempDir()
 	// The leftovers of a writer that is killed between write and rename.
 	f, err := createTemp(filepath.Join(dir, "result.json"))
-	must(t, err)
+	expect.OK(t, err)
 	f.Close()
 	write(t, filepath.Join(dir, "result.json"), "kept")
 	write(t, filepath.Join(dir, ".hidden"), "kept")
-	must(t, RemoveTemps(dir))
+	expect.OK(t, RemoveTemps(dir))
 	if got := names(t, dir); len(got) != 2 {
 		t.Errorf("left: %q, want .hidden and result.json", got)
 	}
@@ -144,11 +145,11 @@ func TestRemoveTemps(t *testing.T) {
 func TestCreateTempStepsOverLeftovers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	first, err := createTemp(path)
-	must(t, err)
+	expect.OK(t, err)
 	first.Close()
 	tempCounter.Store(tempCounter.Load() - 1) // as in a new process with the old id
 	second, err := createTemp(path)
-	must(t, err)
+	expect.OK(t, err)
 	second.Close()
 	if first.Name() == second.Name() {
 		t.Errorf("both are %s", first.Name())
@@ -161,11 +162,11 @@ func TestKeep(t *testing.T) {
 	path, older := filepath.Join(dir, "last"), filepath.Join(dir, "step-1")
 	write(t, path, "one")
 	write(t, older, "in the way")
-	must(t, Keep(path, older))
+	expect.OK(t, Keep(path, older))
 	if read(t, older) != "one" {
 		t.Errorf("kept %q", read(t, older))
 	}
-	must(t, WriteFileAtomic(path, []byte("two")))
+	expect.OK(t, WriteFileAtomic(path, []byte("two")))
 	if read(t, path) != "two" || read(t, older) != "one" {
 		t.Errorf("%q, and before %q", read(t, path), read(t, older))
 	}
@@ -174,7 +175,7 @@ func TestKeep(t *testing.T) {
 	if read(t, older) != "one" {
 		t.Error("both names are of one file")
 	}
-	fails(t, Keep(filepath.Join(dir, "none"), older), "none")
+	expect.Error(t, Keep(filepath.Join(dir, "none"), older), "none")
 }
 
 func TestMkdirAll(t *testing.T) {
@@ -185,7 +186,7 @@ func TestMkdirAll(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(dir, "file"), "")
-	fails(t, MkdirAll(filepath.Join(dir, "file", "x")), "file")
+	expect.Error(t, MkdirAll(filepath.Join(dir, "file", "x")), "file")
 }
 
 // What a killed process left is removed by the next write to the same place. What a process that is
@@ -193,7 +194,7 @@ func TestMkdirAll(t *testing.T) {
 func TestStaleTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	dead := exec.Command(os.Args[0], "-test.run=NoTest")
-	must(t, dead.Run())
+	expect.OK(t, dead.Run())
 	name := func(base string, pid int, place string) string {
 		return fmt.Sprintf(".%s.%d-1%s%s", base, pid, place, tempSuffix)
 	}
@@ -204,12 +205,12 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	}
 	goes := []string{name("model", gone, here), name("model", gone, "-00000000")}
 	for _, n := range append(stays, goes...) {
-		must(t, os.Mkdir(filepath.Join(dir, n), 0o755))
+		expect.OK(t, os.Mkdir(filepath.Join(dir, n), 0o755))
 		write(t, filepath.Join(dir, n, "weights"), "half")
 	}
 	old := time.Now().Add(-25 * time.Hour)
-	must(t, os.Chtimes(filepath.Join(dir, goes[1]), old, old))
-	must(t, NewFolder(filepath.Join(dir, "model"), func(string) error { return nil }))
+	expect.OK(t, os.Chtimes(filepath.Join(dir, goes[1]), old, old))
+	expect.OK(t, NewFolder(filepath.Join(dir, "model"), func(string) error { return nil }))
 	want := slices.Sorted(slices.Values(append(stays, "model")))
 	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("the folder has\n%q\nwant\n%q", got, want)

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"encoding/json"
+	"grpo/internal/expect"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -24,7 +25,7 @@ func someResult() Result {
 
 func TestChecksumIsLast(t *testing.T) {
 	data, err := Marshal(someResult())
-	must(t, err)
+	expect.OK(t, err)
 	i := strings.LastIndex(string(data), `,"checksum":"`)
 	if i < 0 || len(data)-i != len(`,"checksum":""}`)+64 {
 		t.Fatalf("no checksum at the end of %s", data)
@@ -39,16 +40,16 @@ func TestChecksumIsLast(t *testing.T) {
 func TestChecksumSurvivesOtherForms(t *testing.T) {
 	want := someResult()
 	compact, err := Marshal(want)
-	must(t, err)
+	expect.OK(t, err)
 	plain, err := Marshal(plainResult(want))
-	must(t, err)
+	expect.OK(t, err)
 	escaped, err := json.Marshal(want)
-	must(t, err)
+	expect.OK(t, err)
 	if string(escaped) == string(compact) {
 		t.Fatal("no character was escaped: the case tests nothing")
 	}
 	indented := filepath.Join(t.TempDir(), ResultFile)
-	must(t, WriteJSON(indented, &want))
+	expect.OK(t, WriteJSON(indented, &want))
 	for name, text := range map[string]string{"compact": string(compact), "no checksum": string(plain), "HTML": string(escaped), "a file": read(t, indented),
 		"carriage returns": strings.ReplaceAll(read(t, indented), "\n", "\r\n")} {
 		var got Result
@@ -77,7 +78,7 @@ func TestStatusSurvivesTheFile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Status{State: rapid.String().Draw(t, "state"), Step: rapid.Int().Draw(t, "step"), Error: rapid.String().Draw(t, "error"), Reward: rapid.Float64().Draw(t, "reward")}
 		data, err := Marshal(s)
-		must(t, err)
+		expect.OK(t, err)
 		var back Status
 		if err := Unmarshal(data, &back); err != nil {
 			t.Fatalf("%v: %s", err, data)
@@ -96,7 +97,7 @@ func TestChecksumFindsEveryByte(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), ResultFile)
 	want := someResult()
-	must(t, WriteJSON(path, want))
+	expect.OK(t, WriteJSON(path, want))
 	want.WallS = 0
 	text := []byte(read(t, path))
 	refused := 0
@@ -126,6 +127,6 @@ func TestChecksumFindsEveryByte(t *testing.T) {
 // A checksum in another place is an unknown key.
 func TestChecksumElsewhereIsAnUnknownKey(t *testing.T) {
 	for _, text := range []string{`{"checksum":"ab","status":"done"}`, `{"status":"done","checksum":"ab"}`} {
-		fails(t, Unmarshal([]byte(text), new(Result)), "checksum")
+		expect.Error(t, Unmarshal([]byte(text), new(Result)), "checksum")
 	}
 }

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"errors"
+	"grpo/internal/expect"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,20 +16,20 @@ func saveChecksums(t *testing.T, dir string) {
 	for _, name := range []string{ConfigFile, MetricsFile, EvalFile, SamplesFile} {
 		s.Files[name] = PrefixOf([]byte(read(t, filepath.Join(dir, name))))
 	}
-	must(t, os.MkdirAll(filepath.Join(dir, CheckpointDir), 0o755))
-	must(t, WriteJSON(filepath.Join(dir, CheckpointDir, ChecksumsFile), s))
+	expect.OK(t, os.MkdirAll(filepath.Join(dir, CheckpointDir), 0o755))
+	expect.OK(t, WriteJSON(filepath.Join(dir, CheckpointDir, ChecksumsFile), s))
 }
 
 // saveResult writes the result with the checksums of its files.
 func saveResult(t *testing.T, dir string) {
 	t.Helper()
 	var res Result
-	must(t, ReadJSON(filepath.Join(dir, ResultFile), &res))
+	expect.OK(t, ReadJSON(filepath.Join(dir, ResultFile), &res))
 	res.Files = map[string]string{}
 	for _, name := range []string{ConfigFile, MetricsFile, EvalFile, SamplesFile} {
 		res.Files[name] = PrefixOf([]byte(read(t, filepath.Join(dir, name)))).SHA256
 	}
-	must(t, WriteJSON(filepath.Join(dir, ResultFile), res))
+	expect.OK(t, WriteJSON(filepath.Join(dir, ResultFile), res))
 }
 
 func finished(t *testing.T) string {
@@ -39,7 +40,7 @@ func finished(t *testing.T) string {
 
 func unfinished(t *testing.T) string {
 	dir := fullRun(t)
-	must(t, os.Remove(filepath.Join(dir, ResultFile)))
+	expect.OK(t, os.Remove(filepath.Join(dir, ResultFile)))
 	saveChecksums(t, dir)
 	return dir
 }
@@ -92,13 +93,13 @@ func TestOpenVerifiesChecksums(t *testing.T) {
 func TestChecksumsAllowMoreLines(t *testing.T) {
 	dir := unfinished(t)
 	l := mustOpen(t, filepath.Join(dir, MetricsFile))
-	must(t, l.Append(Metrics{Step: 3}))
+	expect.OK(t, l.Append(Metrics{Step: 3}))
 	if r, err := Open(dir); err != nil || len(r.Metrics) != 3 {
 		t.Errorf("a line after those with a checksum: %v", err)
 	}
 	for kind, run := range map[string]func(*testing.T) string{"finished": finished, "unfinished": unfinished} {
 		dir := run(t)
-		must(t, os.Remove(filepath.Join(dir, SamplesFile)))
+		expect.OK(t, os.Remove(filepath.Join(dir, SamplesFile)))
 		if r, err := Open(dir); err != nil || r.Missing[0] != SamplesFile {
 			t.Errorf("%s, without samples: %v", kind, err)
 		}
@@ -112,9 +113,7 @@ func TestDamagedChecksumsFileIsNamed(t *testing.T) {
 	for name, content := range map[string]string{"cut": `{"step": 2`, "empty": "", "changed": `{"step":2,"files":{},"checksum":"` + strings.Repeat("0", 64) + `"}`} {
 		dir := unfinished(t)
 		write(t, filepath.Join(dir, CheckpointDir, ChecksumsFile), content)
-		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), ChecksumsFile) {
-			t.Errorf("%s: error %v", name, err)
-		}
+		expect.Error(t, expect.Err(Open(dir)), ChecksumsFile)
 		// A finished run does not need it.
 		dir = finished(t)
 		saveChecksums(t, dir)
@@ -148,7 +147,7 @@ func TestPrefixHolds(t *testing.T) {
 				}
 				return
 			}
-			fails(t, err, tt.want, path)
+			expect.Error(t, err, tt.want, path)
 		})
 	}
 	if err := p.Holds(filepath.Join(t.TempDir(), MetricsFile)); err == nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 )
 
@@ -23,10 +24,10 @@ func lay(t *testing.T, files map[string]string) string {
 	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if strings.HasSuffix(name, "/") {
-			must(t, os.MkdirAll(path, 0o755))
+			expect.OK(t, os.MkdirAll(path, 0o755))
 			continue
 		}
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		write(t, path, text)
 	}
 	return dir
@@ -79,8 +80,8 @@ func TestClaimRefuses(t *testing.T) {
 			dir := lay(t, files)
 			unlock, err := Claim(dir, want, nil)
 			if is == want {
-				must(t, err)
-				must(t, unlock())
+				expect.OK(t, err)
+				expect.OK(t, unlock())
 				continue
 			}
 			if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), string(is)) || !strings.Contains(err.Error(), "--out") {
@@ -113,9 +114,9 @@ func TestHeld(t *testing.T) {
 	}
 	is(false)
 	h, err := Lock(dir)
-	must(t, err)
+	expect.OK(t, err)
 	is(true)
-	must(t, h.Release())
+	expect.OK(t, h.Release())
 	is(false)
 	claimOf(t, dir, 2, other(), time.Hour)
 	is(false)
@@ -124,7 +125,7 @@ func TestHeld(t *testing.T) {
 // tree lists the files below dir with their contents and times.
 func tree(t *testing.T, dir string) (out []string) {
 	t.Helper()
-	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	expect.OK(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

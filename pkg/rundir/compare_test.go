@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"grpo/internal/expect"
 	"math"
 	"strings"
 	"testing"
@@ -56,11 +57,11 @@ func TestCompareEvalsAndSamples(t *testing.T) {
 	if err := CompareEvals(a, a); err != nil {
 		t.Error(err)
 	}
-	fails(t, CompareEvals(a, b), "line 1 (step 10): greedy.correct_num: 1 and 2")
+	expect.Error(t, CompareEvals(a, b), "line 1 (step 10): greedy.correct_num: 1 and 2")
 	s := []Sample{{Step: 5, Completion: "#### 12"}}
 	u := []Sample{{Step: 5, Completion: "#### 13"}}
 	if err := CompareSamples(s, s); err != nil {
 		t.Error(err)
 	}
-	fails(t, CompareSamples(s, u), `completion: "#### 12" and "#### 13"`)
+	expect.Error(t, CompareSamples(s, u), `completion: "#### 12" and "#### 13"`)
 }

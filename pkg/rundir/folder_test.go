@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"errors"
+	"grpo/internal/expect"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +26,7 @@ func TestReplaceFolder(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "best")
 			for _, content := range []string{"one", "two", "three"} {
-				must(t, ReplaceFolder(path, filled(content)))
+				expect.OK(t, ReplaceFolder(path, filled(content)))
 				if got := read(t, filepath.Join(path, "f")); got != content {
 					t.Errorf("%q, want %q", got, content)
 				}
@@ -58,10 +59,10 @@ func TestRecoverFolder(t *testing.T) {
 			if name == "best.old" {
 				content = "old"
 			}
-			must(t, errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), filled(content)(filepath.Join(dir, name))))
+			expect.OK(t, errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), filled(content)(filepath.Join(dir, name))))
 		}
 		path := filepath.Join(dir, "best")
-		must(t, errors.Join(RecoverFolder(path), RemoveTemps(dir)))
+		expect.OK(t, errors.Join(RecoverFolder(path), RemoveTemps(dir)))
 		if got := read(t, filepath.Join(path, "f")); got != tt.want || len(names(t, dir)) != 1 {
 			t.Errorf("%s: %q, and the folder has %q", tt.name, got, names(t, dir))
 		}
@@ -75,7 +76,7 @@ func TestRecoverFolder(t *testing.T) {
 func TestNewFolder(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
-	must(t, NewFolder(path+string(filepath.Separator), filled("a")))
+	expect.OK(t, NewFolder(path+string(filepath.Separator), filled("a")))
 	if err := NewFolder(path, filled("b")); err == nil || read(t, filepath.Join(path, "f")) != "a" {
 		t.Errorf("error %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 )
 
@@ -53,12 +54,12 @@ func checkLines[T any](t *testing.T, data []byte, compare func(a, b []T) error) 
 		var again []byte
 		for _, l := range lines {
 			line, err := Marshal(l)
-			must(t, err)
+			expect.OK(t, err)
 			again = append(append(again, line...), '\n')
 		}
 		back, err := decodeLines[T]("fuzz", again)
-		must(t, err)
-		must(t, compare(lines, back))
+		expect.OK(t, err)
+		expect.OK(t, compare(lines, back))
 	})
 }
 
@@ -107,7 +108,7 @@ func checkFile[T any](t *testing.T, data []byte) {
 		return
 	}
 	text, err := Marshal(v)
-	must(t, err)
+	expect.OK(t, err)
 	if err := Unmarshal(text, &back); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"grpo/internal/expect"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -20,7 +21,7 @@ import (
 func lock(t *testing.T, dir string) *Hold {
 	t.Helper()
 	h, err := Lock(dir)
-	must(t, err)
+	expect.OK(t, err)
 	return h
 }
 
@@ -43,9 +44,9 @@ func TestLock(t *testing.T) {
 		!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("error %q, want %q and the folder", err, want)
 	}
-	must(t, h.Release())
+	expect.OK(t, h.Release())
 	h = lock(t, dir)
-	must(t, h.Release())
+	expect.OK(t, h.Release())
 	if got := names(t, filepath.Join(dir, ClaimsDir)); !slices.Equal(got, []string{"2"}) {
 		t.Errorf("the claims are %q: that of the process before was not removed", got)
 	}
@@ -57,7 +58,7 @@ func TestLockFails(t *testing.T) {
 	}
 	// Claims would be made outside the folder.
 	dir, outside := t.TempDir(), t.TempDir()
-	must(t, os.Symlink(outside, filepath.Join(dir, ClaimsDir)))
+	expect.OK(t, os.Symlink(outside, filepath.Join(dir, ClaimsDir)))
 	if _, err := Lock(dir); err == nil || !strings.Contains(err.Error(), ClaimsDir) || len(names(t, outside)) != 0 {
 		t.Errorf("error %v, outside %q", err, names(t, outside))
 	}
@@ -126,12 +127,12 @@ func TestLockExcludes(t *testing.T) {
 // hold the folder.
 func TestLockOfASlowProcess(t *testing.T) {
 	dir := t.TempDir()
-	must(t, lock(t, dir).Release())
+	expect.OK(t, lock(t, dir).Release())
 	var current *Hold
 	osRename = func(from, to string) error { // the claim 2 of the slow process
 		osRename = os.Rename
-		must(t, lock(t, dir).Release()) // 2
-		current = lock(t, dir)          // 3, which removes 2
+		expect.OK(t, lock(t, dir).Release()) // 2
+		current = lock(t, dir)               // 3, which removes 2
 		return os.Rename(from, to)
 	}
 	err := refused(t, dir)
@@ -141,8 +142,8 @@ func TestLockOfASlowProcess(t *testing.T) {
 	if got := names(t, filepath.Join(dir, ClaimsDir)); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("the claims are %q", got)
 	}
-	must(t, current.Check())
-	must(t, current.Release())
+	expect.OK(t, current.Check())
+	expect.OK(t, current.Release())
 }
 
 // lockChildEnv makes the test binary take the folder, say so and wait to be killed, or with
@@ -192,8 +193,8 @@ func lockProcess(t *testing.T, dir string, env ...string) (*exec.Cmd, *bufio.Rea
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), append(env, lockChildEnv+"="+dir)...)
 	out, err := child.StdoutPipe()
-	must(t, err)
-	must(t, child.Start())
+	expect.OK(t, err)
+	expect.OK(t, child.Start())
 	return child, bufio.NewReader(out)
 }
 
@@ -225,7 +226,7 @@ func TestLockOfAKilledProcess(t *testing.T) {
 	if held, known := Held(dir); !held || !known {
 		t.Errorf("held %v, known %v", held, known)
 	}
-	must(t, child.Process.Kill())
+	expect.OK(t, child.Process.Kill())
 	for start := time.Now(); ; time.Sleep(time.Millisecond) {
 		held, known := Held(dir)
 		if !held && known {
@@ -237,19 +238,19 @@ func TestLockOfAKilledProcess(t *testing.T) {
 	}
 	h := lock(t, dir)
 	child.Wait()
-	must(t, h.Release())
+	expect.OK(t, h.Release())
 }
 
 // claimOf makes a claim of another process, whose last heartbeat is this old.
 func claimOf(t *testing.T, dir string, n int, o Owner, age time.Duration) string {
 	t.Helper()
 	path := claimPath(filepath.Join(dir, ClaimsDir), n)
-	must(t, os.MkdirAll(path, 0o777))
-	must(t, WriteJSON(filepath.Join(path, ownerFile), o))
+	expect.OK(t, os.MkdirAll(path, 0o777))
+	expect.OK(t, WriteJSON(filepath.Join(path, ownerFile), o))
 	beat := filepath.Join(path, beatFile)
 	write(t, beat, "..")
 	at := time.Now().Add(-age)
-	must(t, os.Chtimes(beat, at, at))
+	expect.OK(t, os.Chtimes(beat, at, at))
 	return path
 }
 
@@ -307,7 +308,7 @@ func TestOwnersOnOtherMachines(t *testing.T) {
 				}
 				return
 			}
-			must(t, lock(t, dir).Release())
+			expect.OK(t, lock(t, dir).Release())
 		})
 	}
 }
@@ -345,11 +346,11 @@ func TestLockedError(t *testing.T) {
 // A claim whose files are damaged or hidden by a cache holds the folder, but not for ever.
 func TestDamagedClaims(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, path string){
-		"no owner":   func(t *testing.T, path string) { must(t, os.Remove(filepath.Join(path, ownerFile))) },
+		"no owner":   func(t *testing.T, path string) { expect.OK(t, os.Remove(filepath.Join(path, ownerFile))) },
 		"half owner": func(t *testing.T, path string) { write(t, filepath.Join(path, ownerFile), `{"host": "n2", `) },
 		"nothing": func(t *testing.T, path string) {
-			must(t, os.Remove(filepath.Join(path, ownerFile)))
-			must(t, os.Remove(filepath.Join(path, beatFile)))
+			expect.OK(t, os.Remove(filepath.Join(path, ownerFile)))
+			expect.OK(t, os.Remove(filepath.Join(path, beatFile)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -361,15 +362,15 @@ func TestDamagedClaims(t *testing.T) {
 			}
 			old := time.Now().Add(-time.Hour)
 			_ = os.Chtimes(filepath.Join(path, beatFile), old, old)
-			must(t, os.Chtimes(path, old, old))
+			expect.OK(t, os.Chtimes(path, old, old))
 			h := lock(t, dir)
-			must(t, h.Begin(time.Unix(0, 0)))
-			must(t, h.Release())
+			expect.OK(t, h.Begin(time.Unix(0, 0)))
+			expect.OK(t, h.Release())
 		})
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"x", "0", "-1", "01", "1000000000", strconv.FormatUint(1<<63, 10)} {
-		must(t, os.MkdirAll(filepath.Join(dir, ClaimsDir, name), 0o777))
+		expect.OK(t, os.MkdirAll(filepath.Join(dir, ClaimsDir, name), 0o777))
 	}
 	write(t, filepath.Join(dir, ClaimsDir, "7"), "")
 	write(t, filepath.Join(dir, ".lock"), "4711\n") // of the first release
@@ -377,21 +378,21 @@ func TestDamagedClaims(t *testing.T) {
 	if h.number != 1 {
 		t.Errorf("claim %d", h.number)
 	}
-	must(t, h.Release())
+	expect.OK(t, h.Release())
 }
 
 // A process that lost its folder finds out, and leaves the new owner's claim alone.
 func TestLost(t *testing.T) {
 	dir := t.TempDir()
 	h := lock(t, dir)
-	must(t, h.Begin(time.Unix(0, 0)))
-	must(t, h.Check())
+	expect.OK(t, h.Begin(time.Unix(0, 0)))
+	expect.OK(t, h.Check())
 	claimOf(t, dir, 2, other(), 0)
 	var lost *LockedError
 	if err := h.Check(); !errors.As(err, &lost) || !lost.Lost || !strings.Contains(err.Error(), "process 4711 on n2 took over this folder") {
 		t.Errorf("error %v", err)
 	}
-	must(t, h.Release())
+	expect.OK(t, h.Release())
 	if o, held, _ := Holder(dir); !held || o.PID != 4711 {
 		t.Errorf("holder %+v", o)
 	}
@@ -401,19 +402,19 @@ func TestLost(t *testing.T) {
 // same number there.
 func TestReplacedFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	must(t, os.Mkdir(dir, 0o777))
+	expect.OK(t, os.Mkdir(dir, 0o777))
 	h := lock(t, dir)
-	must(t, os.Rename(dir, dir+"-away"))
+	expect.OK(t, os.Rename(dir, dir+"-away"))
 	path := claimOf(t, dir, 1, other(), 0)
 	if held, _ := Held(dir + "-away"); !held {
 		t.Error("the moved folder is not held")
 	}
 	_, err := h.beats.WriteString(".")
-	must(t, errors.Join(err, h.Release()))
+	expect.OK(t, errors.Join(err, h.Release()))
 	if got := read(t, filepath.Join(path, beatFile)); got != ".." {
 		t.Errorf("heartbeat %q", got)
 	}
-	must(t, lock(t, dir+"-away").Release())
+	expect.OK(t, lock(t, dir+"-away").Release())
 }
 
 // The processes that trained stay on record; those that only took the folder do not.
@@ -424,12 +425,12 @@ func TestOwners(t *testing.T) {
 	}
 	for i := range 3 {
 		h := lock(t, dir)
-		must(t, h.Begin(time.Unix(int64(i), 0)))
-		must(t, h.Release())
-		must(t, lock(t, dir).Release()) // a command that has nothing to train
+		expect.OK(t, h.Begin(time.Unix(int64(i), 0)))
+		expect.OK(t, h.Release())
+		expect.OK(t, lock(t, dir).Release()) // a command that has nothing to train
 	}
 	all, err := Owners(dir)
-	must(t, err)
+	expect.OK(t, err)
 	for i, o := range all {
 		want := self()
 		want.Attempt, want.Started = i+1, time.Unix(int64(i), 0).UTC().Format(time.RFC3339)
@@ -454,14 +455,14 @@ func TestRenameRepeated(t *testing.T) {
 	defer func() { osRename = os.Rename }()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	must(t, WriteFileAtomic(path, []byte("1")))
-	must(t, WriteFileAtomic(path, []byte("2")))
+	expect.OK(t, WriteFileAtomic(path, []byte("1")))
+	expect.OK(t, WriteFileAtomic(path, []byte("2")))
 	fill := func(dir string) error { return os.WriteFile(filepath.Join(dir, "f"), []byte("3"), 0o666) }
-	must(t, NewFolder(filepath.Join(dir, "new"), fill))
-	must(t, NewFolder(filepath.Join(dir, "new2"), fill))
-	must(t, ReplaceFolder(filepath.Join(dir, "new"), fill))
+	expect.OK(t, NewFolder(filepath.Join(dir, "new"), fill))
+	expect.OK(t, NewFolder(filepath.Join(dir, "new2"), fill))
+	expect.OK(t, ReplaceFolder(filepath.Join(dir, "new"), fill))
 	h := lock(t, dir)
-	must(t, h.Release())
+	expect.OK(t, h.Release())
 	if got := read(t, path); got != "2" {
 		t.Errorf("content %q", got)
 	}

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"encoding/json"
+	"grpo/internal/expect"
 	"math"
 	"path/filepath"
 	"testing"
@@ -15,7 +16,7 @@ func ptr[T any](v T) *T { return &v }
 func TestWriteJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.json")
 	err := WriteJSON(path, Status{State: StateRunning, Step: 3, Reward: math.NaN()})
-	must(t, err)
+	expect.OK(t, err)
 	want := `{
   "state": "running",
   "step": 3,
@@ -30,7 +31,7 @@ func TestWriteJSON(t *testing.T) {
 		t.Errorf("got %s want %s", got, want)
 	}
 	var s Status
-	must(t, ReadJSON(path, &s))
+	expect.OK(t, ReadJSON(path, &s))
 	if !math.IsNaN(s.Reward) || s.Step != 3 || s.State != StateRunning {
 		t.Errorf("read back %+v", s)
 	}
@@ -69,7 +70,7 @@ func TestMarshalNonFinite(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Marshal(tt.v)
-			must(t, err)
+			expect.OK(t, err)
 			if string(got) != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
@@ -105,9 +106,9 @@ func TestMetricsSurviveTheFile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMetrics(t, anyFloat())
 		data, err := Marshal(m)
-		must(t, err)
+		expect.OK(t, err)
 		var back Metrics
-		must(t, Unmarshal(data, &back))
+		expect.OK(t, Unmarshal(data, &back))
 		if err := CompareMetrics([]Metrics{m}, []Metrics{back}); err != nil {
 			t.Fatalf("%v\n%s", err, data)
 		}
@@ -118,7 +119,7 @@ func TestSlowEncoderAgreesWithTheStandardOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMetrics(t, rapid.Float64())
 		want, err := marshalFinite(m)
-		must(t, err)
+		expect.OK(t, err)
 		if got, err := jsonv2.Marshal(m, writing); err != nil || string(got) != string(want) {
 			t.Fatalf("got %s, %v, want %s", got, err, want)
 		}
@@ -146,9 +147,9 @@ func TestUnmarshal(t *testing.T) {
 			var s Stat
 			err := Unmarshal([]byte(tt.in), &s)
 			if tt.wantErr == "" {
-				must(t, err)
+				expect.OK(t, err)
 			} else {
-				fails(t, err, tt.wantErr)
+				expect.Error(t, err, tt.wantErr)
 			}
 		})
 	}
@@ -171,7 +172,7 @@ func TestUnmarshalTellsZeroFromMissing(t *testing.T) {
 	}
 	var o outer
 	err := Unmarshal([]byte(`{"Zero":0,"Null":null,"Ptr":{"A":1,"B":null},"Map":{"k":{"A":2}},"List":[0,null],"Raw":null}`), &o)
-	must(t, err)
+	expect.OK(t, err)
 	tests := []struct {
 		name    string
 		got     float64

@@ -5,6 +5,7 @@ package rundir
 import (
 	"errors"
 	"fmt"
+	"grpo/internal/expect"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,9 +139,9 @@ func TestFullDisk(t *testing.T) {
 	}
 	unharmed(t, dir)
 	// With room again, the same log continues.
-	must(t, os.Remove(filepath.Join(dir, "big.json")))
-	must(t, l.TruncateTo(0))
-	must(t, l.Append(line{Step: 1}))
+	expect.OK(t, os.Remove(filepath.Join(dir, "big.json")))
+	expect.OK(t, l.TruncateTo(0))
+	expect.OK(t, l.Append(line{Step: 1}))
 	if data := read(t, filepath.Join(dir, "m.jsonl")); PrefixOf([]byte(data)).SHA256 != l.Sum() {
 		t.Error("the log's sum is not that of its file")
 	}
@@ -149,7 +150,7 @@ func TestFullDisk(t *testing.T) {
 func TestReadOnlyFileSystem(t *testing.T) {
 	dir := mount(t, "size=64k")
 	write(t, filepath.Join(dir, "big.json"), "old")
-	must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	expect.OK(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	_, lockErr := Lock(dir)
 	_, makeErr := Claim(filepath.Join(dir, "a", "b"), KindRun, nil)
 	_, logErr := OpenLog(filepath.Join(dir, "m.jsonl"))

@@ -3,9 +3,9 @@ package rundir
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"grpo/internal/expect"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -18,7 +18,7 @@ func TestLogSumIsTheFiles(t *testing.T) {
 		path := filepath.Join(dir, "m.jsonl")
 		os.Remove(path)
 		must := func(err error) {
-			must(t, err)
+			expect.OK(t, err)
 		}
 		l, err := OpenLog(path)
 		must(err)
@@ -59,11 +59,11 @@ func TestLogDetectsAReplacedFile(t *testing.T) {
 		harm func(t *testing.T, dir string)
 		want string
 	}{
-		{"removed", func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }, "removed or renamed"},
-		{"renamed", func(t *testing.T, dir string) { must(t, os.Rename(dir, dir+"-elsewhere")) }, "removed or renamed"},
+		{"removed", func(t *testing.T, dir string) { expect.OK(t, os.RemoveAll(dir)) }, "removed or renamed"},
+		{"renamed", func(t *testing.T, dir string) { expect.OK(t, os.Rename(dir, dir+"-elsewhere")) }, "removed or renamed"},
 		{"replaced", func(t *testing.T, dir string) {
-			must(t, os.RemoveAll(dir))
-			must(t, os.MkdirAll(dir, 0o755))
+			expect.OK(t, os.RemoveAll(dir))
+			expect.OK(t, os.MkdirAll(dir, 0o755))
 			write(t, filepath.Join(dir, "m.jsonl"), "")
 			write(t, filepath.Join(dir, "other"), "")
 		}, "replaced"},
@@ -71,33 +71,16 @@ func TestLogDetectsAReplacedFile(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			must(t, os.MkdirAll(dir, 0o755))
+			expect.OK(t, os.MkdirAll(dir, 0o755))
 			l := mustOpen(t, filepath.Join(dir, "m.jsonl"))
 			mustAppend(t, l, line{Step: 1})
 			tt.harm(t, dir)
 			err := l.Sync()
 			if tt.want == "" {
-				must(t, err)
+				expect.OK(t, err)
 				return
 			}
-			fails(t, err, tt.want, dir)
+			expect.Error(t, err, tt.want, dir)
 		})
-	}
-}
-
-func must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// fails checks that an error has all of the words.
-func fails(t testing.TB, err error, words ...string) {
-	t.Helper()
-	for _, word := range words {
-		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("error %v, want one with %q", err, word)
-		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/regular"
 )
 
@@ -30,14 +31,14 @@ func readLines[T any](path string) ([]T, error) {
 func mustAppend(t *testing.T, l *Log, lines ...line) {
 	t.Helper()
 	for _, v := range lines {
-		must(t, l.Append(v))
+		expect.OK(t, l.Append(v))
 	}
 }
 
 func mustOpen(t *testing.T, path string) *Log {
 	t.Helper()
 	l, err := OpenLog(path)
-	must(t, err)
+	expect.OK(t, err)
 	t.Cleanup(func() { l.f.Close() })
 	return l
 }
@@ -48,19 +49,19 @@ func TestLogAppendsAndResumes(t *testing.T) {
 	mustAppend(t, l, line{Step: 1, Text: "a\u2028b <<7+5=12>>\n"}, line{Step: 2})
 	mark := l.Size()
 	mustAppend(t, l, line{Step: 3}, line{Step: 4})
-	must(t, l.Close())
+	expect.OK(t, l.Close())
 
 	// As after a crash: the checkpoint is at step 2, the file has lines up to 4.
 	l = mustOpen(t, path)
-	must(t, l.TruncateTo(mark))
+	expect.OK(t, l.TruncateTo(mark))
 	mustAppend(t, l, line{Step: 3, Text: "again"})
 	if got := l.Size(); got != int64(len(read(t, path))) {
 		t.Errorf("size %d, the file has %d", got, len(read(t, path)))
 	}
-	must(t, l.Sync())
-	must(t, l.Close())
+	expect.OK(t, l.Sync())
+	expect.OK(t, l.Close())
 	got, err := readLines[line](path)
-	must(t, err)
+	expect.OK(t, err)
 	if len(got) != 3 || got[0].Text != "a\u2028b <<7+5=12>>\n" || got[2].Text != "again" {
 		t.Errorf("read %+v", got)
 	}
@@ -81,7 +82,7 @@ func TestLogTruncateRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := l.TruncateTo(tt.n)
-			fails(t, err, tt.want, path)
+			expect.Error(t, err, tt.want, path)
 			if read(t, path) != before {
 				t.Error("the file was changed")
 			}
@@ -97,8 +98,8 @@ func TestLogRefusesToAppendToAPartialLine(t *testing.T) {
 	whole := `{"step":1,"text":"","x":0}` + "\n"
 	write(t, path, whole+`{"step":2,"te`)
 	l := mustOpen(t, path)
-	fails(t, l.Append(line{Step: 2}), "partial")
-	must(t, l.TruncateTo(int64(len(whole))))
+	expect.Error(t, l.Append(line{Step: 2}), "partial")
+	expect.OK(t, l.TruncateTo(int64(len(whole))))
 	mustAppend(t, l, line{Step: 2})
 	if got, err := readLines[line](path); err != nil || len(got) != 2 {
 		t.Errorf("read %+v, %v", got, err)

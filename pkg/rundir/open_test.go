@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"grpo/internal/expect"
 	"math"
 	"os"
 	"path/filepath"
@@ -21,31 +22,27 @@ func counts(n, right, wrong int) Counts {
 func fullRun(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	must := func(err error) {
-		t.Helper()
-		must(t, err)
-	}
 	before := Eval{Step: 0, Split: SplitVal, Sampled: counts(8, 1, 4)}
 	after := Eval{Step: 2, Split: SplitVal, Sampled: counts(8, 7, 1), Greedy: ptr(counts(8, 8, 0))}
-	must(WriteFileAtomic(filepath.Join(dir, ConfigFile), []byte("seed: 1\n")))
-	must(WriteJSON(filepath.Join(dir, MetaFile), Meta{Version: "v0"}))
-	must(WriteJSON(filepath.Join(dir, StatusFile), Status{State: StateDone, Step: 2, Steps: 2}))
-	must(WriteJSON(filepath.Join(dir, ResultFile), Result{Status: StateDone, Initial: before, Final: after, BestStep: 2, Best: after, WallS: 3}))
+	expect.OK(t, WriteFileAtomic(filepath.Join(dir, ConfigFile), []byte("seed: 1\n")))
+	expect.OK(t, WriteJSON(filepath.Join(dir, MetaFile), Meta{Version: "v0"}))
+	expect.OK(t, WriteJSON(filepath.Join(dir, StatusFile), Status{State: StateDone, Step: 2, Steps: 2}))
+	expect.OK(t, WriteJSON(filepath.Join(dir, ResultFile), Result{Status: StateDone, Initial: before, Final: after, BestStep: 2, Best: after, WallS: 3}))
 	metrics := mustOpen(t, filepath.Join(dir, MetricsFile))
-	must(metrics.Append(Metrics{Step: 1, Loss: math.NaN()}))
-	must(metrics.Append(Metrics{Step: 2}))
+	expect.OK(t, metrics.Append(Metrics{Step: 1, Loss: math.NaN()}))
+	expect.OK(t, metrics.Append(Metrics{Step: 2}))
 	evals := mustOpen(t, filepath.Join(dir, EvalFile))
-	must(evals.Append(before))
-	must(evals.Append(after))
-	must(evals.Append(Eval{Step: 2, Split: SplitUnseen, Sampled: counts(4, 2, 1)}))
+	expect.OK(t, evals.Append(before))
+	expect.OK(t, evals.Append(after))
+	expect.OK(t, evals.Append(Eval{Step: 2, Split: SplitUnseen, Sampled: counts(4, 2, 1)}))
 	samples := mustOpen(t, filepath.Join(dir, SamplesFile))
-	must(samples.Append(Sample{Step: 2, Split: SplitVal, Completion: "7+5=<<7+5=12>>12\n#### 12"}))
+	expect.OK(t, samples.Append(Sample{Step: 2, Split: SplitVal, Completion: "7+5=<<7+5=12>>12\n#### 12"}))
 	return dir
 }
 
 func TestOpen(t *testing.T) {
 	r, err := Open(fullRun(t))
-	must(t, err)
+	expect.OK(t, err)
 	if !r.Finished() || len(r.Missing) != 0 || len(r.Partial) != 0 {
 		t.Errorf("finished %v, missing %q, partial %v", r.Finished(), r.Missing, r.Partial)
 	}
@@ -63,15 +60,15 @@ func TestOpen(t *testing.T) {
 func TestOpenOfAHalfFinishedRun(t *testing.T) {
 	dir := fullRun(t)
 	for _, name := range []string{ResultFile, SamplesFile} {
-		must(t, os.Remove(filepath.Join(dir, name)))
+		expect.OK(t, os.Remove(filepath.Join(dir, name)))
 	}
 	f, err := os.OpenFile(filepath.Join(dir, MetricsFile), os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	expect.OK(t, err)
 	f.WriteString(`{"step":3,"lo`)
 	f.Close()
 
 	r, err := Open(dir)
-	must(t, err)
+	expect.OK(t, err)
 	if r.Finished() || r.Result != nil || r.Samples != nil {
 		t.Errorf("result %v, samples %v", r.Result, r.Samples)
 	}
@@ -111,16 +108,16 @@ func TestOpenRefusesAResultThatContradictsItself(t *testing.T) {
 		for _, sum := range []bool{true, false} {
 			dir := fullRun(t)
 			run, err := Open(dir)
-			must(t, err)
+			expect.OK(t, err)
 			tt.change(run.Result)
 			data, err := Marshal(run.Result) // with a checksum that fits
 			if !sum {
 				data, err = Marshal(plainResult(*run.Result))
 			}
-			must(t, err)
+			expect.OK(t, err)
 			write(t, filepath.Join(dir, ResultFile), string(data))
 			_, err = Open(dir)
-			fails(t, err, append(tt.want, ResultFile)...)
+			expect.Error(t, err, append(tt.want, ResultFile)...)
 		}
 	}
 }
@@ -155,13 +152,13 @@ func TestOpenRefuses(t *testing.T) {
 			path := filepath.Join(dir, tt.file)
 			write(t, path, tt.change(read(t, path)))
 			_, err := Open(dir)
-			fails(t, err, append(tt.want, tt.file)...)
+			expect.Error(t, err, append(tt.want, tt.file)...)
 		})
 	}
 	dir := fullRun(t)
 	for path, want := range map[string]string{filepath.Join(dir, "none"): "no such file", t.TempDir(): "not a run folder",
 		filepath.Join(dir, ConfigFile): "it is a file, not a run folder"} {
 		_, err := Open(path)
-		fails(t, err, want)
+		expect.Error(t, err, want)
 	}
 }

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"encoding/csv"
+	"grpo/internal/expect"
 	"math"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ func TestCSV(t *testing.T) {
 		Evals:   []Eval{{Step: 0, Split: "val", Sampled: Counts{N: 4, CorrectNum: 1}}, {Step: 2, Split: "a,b", Greedy: &Counts{N: 3}}},
 	}
 	rows, err := csv.NewReader(strings.NewReader(string(r.CSV("=arm\n", "7")))).ReadAll() // all rows have the same length
-	must(t, err)
+	expect.OK(t, err)
 	cell := func(row int, name string) string { return rows[row][slices.Index(rows[0], name)] }
 	for _, tt := range []struct {
 		row        int

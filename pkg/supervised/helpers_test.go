@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
@@ -17,7 +18,7 @@ func mustLoad(t testing.TB, o config.LoadOptions) config.Config {
 	t.Helper()
 	o.Checkpoint = policy.FindCheckpoint
 	r, err := config.Load(o)
-	must(t, err)
+	expect.OK(t, err)
 	return r.Config
 }
 
@@ -25,7 +26,7 @@ func mustLoad(t testing.TB, o config.LoadOptions) config.Config {
 func modelOf(t testing.TB, c config.Model, lora config.LoRA) *policy.Model {
 	t.Helper()
 	m, err := policy.Resolve(c, lora)
-	must(t, err)
+	expect.OK(t, err)
 	return m
 }
 
@@ -55,9 +56,9 @@ func runUntil(t *testing.T, cfg config.Config, dir string, step int) error {
 
 func mustRun(t *testing.T, cfg config.Config, dir string) *rundir.Run {
 	t.Helper()
-	must(t, runUntil(t, cfg, dir, 0))
+	expect.OK(t, runUntil(t, cfg, dir, 0))
 	run, err := rundir.Open(dir)
-	must(t, err)
+	expect.OK(t, err)
 	return run
 }
 
@@ -72,13 +73,13 @@ func long(t *testing.T) {
 func slurp(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	must(t, err)
+	expect.OK(t, err)
 	return data
 }
 
 func put(t testing.TB, path string, data []byte) {
 	t.Helper()
-	must(t, os.WriteFile(path, data, 0o644))
+	expect.OK(t, os.WriteFile(path, data, 0o644))
 }
 
 func writeText(t *testing.T, name, text string) string {
@@ -86,11 +87,4 @@ func writeText(t *testing.T, name, text string) string {
 	path := filepath.Join(t.TempDir(), name)
 	put(t, path, []byte(text))
 	return path
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

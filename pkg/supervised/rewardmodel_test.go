@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/config"
 	"grpo/pkg/infer"
@@ -30,21 +31,21 @@ func pairsFile(t *testing.T, groups int) string {
 	pairs, _, err := infer.MakePairs(t.Context(), infer.PairOptions{Split: "train", Groups: groups,
 		Options: infer.Options{Config: mustLoad(t, config.LoadOptions{}), Threads: 2, Note: func(string) {}},
 		Pairs:   rl.PairOptions{Rule: rl.PairRightWrong}})
-	must(t, err)
+	expect.OK(t, err)
 	return writePairs(t, pairs)
 }
 
 func writePairs(t *testing.T, pairs []preference.Pair) string {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, preference.Write(&b, pairs))
+	expect.OK(t, preference.Write(&b, pairs))
 	return writeText(t, "pairs.jsonl", b.String())
 }
 
 func rewardModelConfig(t *testing.T, set ...string) config.RewardModel {
 	t.Helper()
 	l, err := config.LoadRewardModel(config.LoadOptions{Set: set, Checkpoint: policy.FindCheckpoint})
-	must(t, err)
+	expect.OK(t, err)
 	return l.Config
 }
 
@@ -64,7 +65,7 @@ func trainReward(t *testing.T, cfg config.RewardModel, dir string, threads int) 
 	t.Helper()
 	w := &rewardWatch{}
 	rec, err := RunRewardModel(context.Background(), cfg, rewardOptions(dir, threads, w))
-	must(t, err)
+	expect.OK(t, err)
 	return rec, w
 }
 
@@ -95,9 +96,7 @@ func TestRewardModel(t *testing.T) {
 	data := slurp(t, file)
 	put(t, file, append(data, '\n'))
 	_, err := RunRewardModel(context.Background(), cfg, rewardOptions(dir, 0, w))
-	if err == nil || !strings.Contains(err.Error(), "trained on other contents of "+file) {
-		t.Errorf("with other pairs: %v", err)
-	}
+	expect.Error(t, err, "trained on other contents of "+file)
 	put(t, file, data)
 	weights := slurp(t, filepath.Join(dir, rundir.ModelFile))
 	weights[2000] ^= 1
@@ -115,7 +114,7 @@ func TestHeldOutPrompts(t *testing.T) {
 		c := rewardModelConfig(t, append(set, "pairs="+file)...)
 		r := &rewardTrainer{}
 		r.cfg, r.model, r.opts = c, modelOf(t, c.Model, config.LoRA{}), rewardOptions("", 1, w)
-		must(t, r.readPairs())
+		expect.OK(t, r.readPairs())
 		if (len(w.notes) > 0) != (r.rec.SharedPrompts > 0) {
 			t.Errorf("notes %v for %d prompts in both files", w.notes, r.rec.SharedPrompts)
 		}
@@ -149,9 +148,7 @@ func TestRewardModelMistakes(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
 		cfg := rewardModelConfig(t, "pairs="+writePairs(t, c.pairs), c.set, "epochs=4", "batch_size=1")
 		_, err := RunRewardModel(context.Background(), cfg, rewardOptions(dir, 0, &rewardWatch{}))
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %q", err, says)
-		}
+		expect.Error(t, err, says)
 		if _, err := os.Stat(filepath.Join(dir, rundir.RecordFile)); err == nil {
 			t.Errorf("%s: there is a record", says)
 		}
@@ -162,7 +159,7 @@ func TestRewardModelMistakes(t *testing.T) {
 func learnedOf(t *testing.T, dir, onError string) reward.Function {
 	t.Helper()
 	f, err := infer.OpenLearned(config.CustomReward{Name: "learned", Model: dir, OnError: onError}, 2)
-	must(t, err)
+	expect.OK(t, err)
 	t.Cleanup(f.Close)
 	return f
 }
@@ -175,7 +172,7 @@ func TestLearnedReward(t *testing.T) {
 			dir := t.TempDir()
 			rec, _ := trainReward(t, rewardModelConfig(t, "pairs="+file, "model.init="+model, "learning_rate=1e-2", "batch_size=4"), dir, 2)
 			pairs, _, err := preference.ReadFile(file, false)
-			must(t, err)
+			expect.OK(t, err)
 			f := learnedOf(t, dir, "fail")
 			var batch reward.Batch
 			for _, p := range pairs {
@@ -184,7 +181,7 @@ func TestLearnedReward(t *testing.T) {
 					reward.Completion{Prompt: p.Prompt.Plain, Completion: p.Rejected.Plain, Ended: !p.RejectedTruncated})
 			}
 			all, err := f.Score(batch)
-			must(t, err)
+			expect.OK(t, err)
 			least, most := math.Inf(1), math.Inf(-1)
 			for i, c := range batch.Completions {
 				one, err := f.Score(reward.Batch{Completions: []reward.Completion{c}})
@@ -216,26 +213,20 @@ func TestLearnedRewardOfBadText(t *testing.T) {
 	for model, text := range map[string]string{dir: "雪", chat: strings.Repeat("x", 600)} {
 		batch := reward.Batch{Step: 3, Completions: []reward.Completion{{Prompt: "q\n", Completion: "1", Ended: true},
 			{Prompt: "q\n", Completion: text, Ended: true}}}
-		if _, err := learnedOf(t, model, "fail").Score(batch); err == nil || !strings.Contains(err.Error(), "reward learned: step 3: ") {
-			t.Errorf("error %v", err)
-		}
+		expect.Error(t, expect.Err(learnedOf(t, model, "fail").Score(batch)), "reward learned: step 3: ")
 		if x, err := learnedOf(t, model, "null").Score(batch); err != nil || math.IsNaN(x.Rewards[0]) || !math.IsNaN(x.Rewards[1]) {
 			t.Errorf("%v, %v", x.Rewards, err)
 		}
 	}
 	for path, says := range map[string]string{t.TempDir(): "neither model nor model.safetensors", decodertest.Folder(t): "it is a language model",
 		filepath.Join(t.TempDir(), "none"): "no such file"} {
-		if _, err := infer.OpenLearned(config.CustomReward{Name: "learned", Model: path}, 1); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", path, err)
-		}
+		expect.Error(t, expect.Err(infer.OpenLearned(config.CustomReward{Name: "learned", Model: path}, 1)), says)
 	}
 	// A reward model is no policy.
 	for _, init := range []string{filepath.Join(dir, rundir.ModelFile), filepath.Join(chat, rundir.ModelFolder)} {
 		pool := kernel.NewPool(1)
 		defer pool.Close()
-		if _, err := policy.Open(init, pool); err == nil || !strings.Contains(err.Error(), "it is a reward model") {
-			t.Errorf("%s as a policy: %v", init, err)
-		}
+		expect.Error(t, expect.Err(policy.Open(init, pool)), "it is a reward model")
 	}
 }
 
@@ -263,9 +254,7 @@ func TestRunWithLearnedReward(t *testing.T) {
 	other := t.TempDir()
 	trainReward(t, rewardModelConfig(t, "pairs="+pairsFile(t, 20), "seed=2"), other, 1)
 	put(t, filepath.Join(dir, rundir.ModelFile), slurp(t, filepath.Join(other, rundir.ModelFile)))
-	if err := runUntil(t, c, stopped, 0); err == nil || !strings.Contains(err.Error(), "a file of a reward function") {
-		t.Errorf("with other weights: %v", err)
-	}
+	expect.Error(t, runUntil(t, c, stopped, 0), "a file of a reward function")
 	put(t, filepath.Join(dir, rundir.ModelFile), weights)
 	if got := mustRun(t, c, stopped); got.Result.WeightsSHA256 != want.Result.WeightsSHA256 {
 		t.Errorf("continued: weights %s, want %s", got.Result.WeightsSHA256, want.Result.WeightsSHA256)
@@ -287,17 +276,17 @@ func TestPythonLoadsRewardModel(t *testing.T) {
 	dir := t.TempDir()
 	trainReward(t, rewardModelConfig(t, "pairs="+file, "model.init="+model, "learning_rate=1e-3", "batch_size=4"), dir, 2)
 	pairs, _, err := modelOf(t, config.Model{Init: model}, config.LoRA{}).ReadPairs(file, "pairs", false)
-	must(t, err)
+	expect.OK(t, err)
 	var rows [][]int
 	var completions []reward.Completion
 	texts, _, err := preference.ReadFile(file, false)
-	must(t, err)
+	expect.OK(t, err)
 	for i, p := range pairs {
 		rows = append(rows, append(append([]int{}, p.Prompt...), p.Chosen...))
 		completions = append(completions, reward.Completion{Prompt: texts[i].Prompt.Plain, Completion: texts[i].Chosen.Plain, Ended: !texts[i].ChosenTruncated})
 	}
 	given, err := json.Marshal(rows)
-	must(t, err)
+	expect.OK(t, err)
 	ids := filepath.Join(t.TempDir(), "ids.json")
 	put(t, ids, given)
 	cmd := exec.Command(python, filepath.Join("testdata", "load_reward_model.py"), filepath.Join(dir, rundir.ModelFolder), ids)
@@ -307,7 +296,7 @@ func TestPythonLoadsRewardModel(t *testing.T) {
 		Rewards []float64
 		Class   string
 	}
-	must(t, errors.Join(err, json.Unmarshal(text, &got)))
+	expect.OK(t, errors.Join(err, json.Unmarshal(text, &got)))
 	want, err := learnedOf(t, dir, "fail").Score(reward.Batch{Completions: completions})
 	if err != nil || !strings.HasSuffix(got.Class, "ForSequenceClassification") {
 		t.Fatalf("%v, class %s", err, got.Class)
@@ -336,7 +325,7 @@ func TestGoldenRewardMetrics(t *testing.T) {
 	for _, c := range append(file.Losses, file.Model...) {
 		data, err := json.Marshal(rewardMetrics(c.Loss, c.Chosen, c.Rejected))
 		got := map[string]float64{}
-		must(t, errors.Join(err, json.Unmarshal(data, &got)))
+		expect.OK(t, errors.Join(err, json.Unmarshal(data, &got)))
 		for name, want := range c.Metrics {
 			if x, ok := got[name]; !ok || math.Abs(x-want) > 1e-5*max(1, math.Abs(want)) {
 				t.Errorf("%s is %v, want %v", name, x, want)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -121,13 +122,13 @@ func TestGoldenSFT(t *testing.T) {
 			pool := kernel.NewPool(2)
 			defer pool.Close()
 			p, err := decoder.Open(decodertest.WithTokenizer(t, filepath.Join(root, c.Model), 100), false, pool)
-			must(t, err)
+			expect.OK(t, err)
 			learner, err := p.NewLearner(1, false)
-			must(t, err)
+			expect.OK(t, err)
 			defer learner.Close()
 			batch, weights := sftBatch(rows)
 			loss, err := learner.Accumulate(batch, tokenLoss(rl.SupervisedLoss(c.LossType), weights))
-			must(t, err)
+			expect.OK(t, err)
 			if math.Abs(loss-c.Loss) > 1e-4*max(1, math.Abs(c.Loss)) {
 				t.Errorf("loss %v, want %v", loss, c.Loss)
 			}

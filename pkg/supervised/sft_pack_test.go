@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
@@ -59,9 +60,9 @@ func TestPackedExamplesAreSeparate(t *testing.T) {
 	pool := kernel.NewPool(1)
 	defer pool.Close()
 	p, err := decoder.Open(decodertest.Folder(t), false, pool)
-	must(t, err)
+	expect.OK(t, err)
 	learner, err := p.NewLearner(1, false)
-	must(t, err)
+	expect.OK(t, err)
 	defer learner.Close()
 	var rows []sftRow
 	for _, text := range []string{"ab", "abcd", "b"} {
@@ -71,7 +72,7 @@ func TestPackedExamplesAreSeparate(t *testing.T) {
 	loss := func(rows []sftRow) float64 {
 		batch, weights := sftBatch(rows)
 		v, err := learner.Accumulate(batch, tokenLoss(rl.NLL, weights))
-		must(t, err)
+		expect.OK(t, err)
 		return v
 	}
 	var sum, tokens float64
@@ -93,7 +94,7 @@ func TestSFTStopsEarly(t *testing.T) {
 	run := func(cfg config.SFT, threads int) (*SFTRecord, *sftLines) {
 		lines := &sftLines{}
 		rec, err := RunSFT(context.Background(), cfg, sftOptions(t.TempDir(), threads, lines))
-		must(t, err)
+		expect.OK(t, err)
 		return rec, lines
 	}
 	rec, lines := run(cfg, 2)
@@ -125,27 +126,25 @@ func TestSFTValidationExamples(t *testing.T) {
 		"validation": func() ([]gsm8k.Example, error) { return s.validationCorpus(0) },
 	} {
 		corpus, err := examples()
-		must(t, err)
+		expect.OK(t, err)
 		for _, e := range corpus {
 			if strings.Contains(e.Completion, "<<") {
 				t.Fatalf("%s: %q has annotations", name, e.Completion)
 			}
 		}
 	}
-	must(t, s.checkContext())
+	expect.OK(t, s.checkContext())
 	s.val[0].Question = strings.Repeat("word ", 200)
-	if err := s.checkContext(); err == nil || !strings.Contains(err.Error(), `"word word`) {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, s.checkContext(), `"word word`)
 }
 
 // problemsOf are the problems and the prompt template of a configuration.
 func problemsOf(t *testing.T, c config.SFT) (*dataset.Splits, gsm8k.Template) {
 	t.Helper()
 	problems, err := dataset.Load(c.Data)
-	must(t, err)
+	expect.OK(t, err)
 	template, err := modelOf(t, c.Model, c.LoRA).Template(c.Data)
-	must(t, err)
+	expect.OK(t, err)
 	return problems, template
 }
 
@@ -167,7 +166,7 @@ func TestSFTMaxLength(t *testing.T) {
 	longest := 0
 	row := func(cfg config.SFT) *StageRecord {
 		rec, err := RunSFT(context.Background(), cfg, sftOptions(t.TempDir(), 1, &sftLines{}))
-		must(t, err)
+		expect.OK(t, err)
 		return &rec.Stages[0]
 	}
 	problems, template := problemsOf(t, prompts)

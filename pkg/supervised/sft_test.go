@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -59,7 +60,7 @@ func TestWeightedNLL(t *testing.T) {
 	weights := [][]float64{{0.1, 1, 1}, {0.1, 1}}
 	m := model.TokenMatrix{B: 2, T: 3, LogProbs: []float64{-1, -2, -3, -0.5, -0.25, math.NaN()}, DLogProbs: make([]float64, 6)}
 	loss, err := tokenLoss(rl.NLL, weights)(&m)
-	must(t, err)
+	expect.OK(t, err)
 	if want := (0.1*1 + 2 + 3 + 0.1*0.5 + 0.25) / 3.2; math.Abs(loss-want) > 1e-12 {
 		t.Errorf("loss %v, want %v", loss, want)
 	}
@@ -70,7 +71,7 @@ func TestWeightedNLL(t *testing.T) {
 		d.LogProbs = append([]float64{}, m.LogProbs...)
 		d.LogProbs[i] += eps
 		up, err := tokenLoss(rl.NLL, weights)(&d)
-		must(t, err)
+		expect.OK(t, err)
 		if fd := (up - loss) / eps; math.Abs(fd-m.DLogProbs[i]) > 1e-8 {
 			t.Errorf("gradient %d is %v, finite difference %v", i, m.DLogProbs[i], fd)
 		}
@@ -91,7 +92,7 @@ eval_size: 4
 eval_tokens: 4
 `)
 	r, err := config.LoadSFT(config.LoadOptions{Path: recipe, Checkpoint: policy.FindCheckpoint, Set: set})
-	must(t, err)
+	expect.OK(t, err)
 	return r.Config
 }
 
@@ -103,7 +104,7 @@ func TestSFTOfADecoder(t *testing.T) {
 		cfg := decoderSFT(t, "stages.0.prompt_loss_weight="+weight)
 		dir, seen := t.TempDir(), &sftLines{}
 		rec, err := RunSFT(context.Background(), cfg, sftOptions(dir, 2, seen))
-		must(t, err)
+		expect.OK(t, err)
 		if last := seen.steps[len(seen.steps)-1]; !(last.Loss < 0.8*seen.steps[0].Loss) || rec.Initial == nil || rec.Initial.Sampled.N != 4 {
 			t.Errorf("prompt weight %s: losses %v, before %+v", weight, seen.steps, rec.Initial)
 		}
@@ -126,9 +127,7 @@ func TestSFTOfADecoder(t *testing.T) {
 		}
 		next := decoderSFT(t, "model.init="+dir)
 		end := t.TempDir()
-		if _, err := RunSFT(context.Background(), next, sftOptions(end, 1, &sftLines{})); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(RunSFT(context.Background(), next, sftOptions(end, 1, &sftLines{}))))
 		if got := modelOf(t, config.Model{Init: filepath.Join(end, rundir.ModelFile)}, config.LoRA{}).Base(); got != cfg.Model.Init {
 			t.Errorf("after two trainings the network is that of %q, want %q", got, cfg.Model.Init)
 		}
@@ -138,7 +137,7 @@ func TestSFTOfADecoder(t *testing.T) {
 // A folder that names itself is no checkpoint.
 func TestDecoderOfItself(t *testing.T) {
 	file := filepath.Join(t.TempDir(), rundir.ModelFile)
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(file), rundir.ConfigFile), []byte("model: {init: "+file+"}\n"), 0o644))
+	expect.OK(t, os.WriteFile(filepath.Join(filepath.Dir(file), rundir.ConfigFile), []byte("model: {init: "+file+"}\n"), 0o644))
 	if got, err := policy.Resolve(config.Model{Init: file}, config.LoRA{}); got != nil || err == nil {
 		t.Errorf("it is the decoder %+v", got)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
 )
@@ -21,7 +22,7 @@ import (
 func TestBench(t *testing.T) {
 	o := BenchOptions{Prompts: 8, Group: 4, PromptLen: 9, ResponseLen: 5, Hidden: 8, Layers: 2, Steps: 3, Threads: 1, Seed: 1, Now: time.Now}
 	r, err := Bench(context.Background(), o)
-	must(t, err)
+	expect.OK(t, err)
 	if sum := r.RolloutS + r.UpdateS; math.Abs(sum-r.StepS) > 1e-9 || r.StepS <= 0 {
 		t.Errorf("rollout %v and update %v are not the step %v", r.RolloutS, r.UpdateS, r.StepS)
 	}
@@ -46,7 +47,7 @@ func TestBench(t *testing.T) {
 func TestBenchDPO(t *testing.T) {
 	o := BenchOptions{Algorithm: "dpo", Prompts: 8, Group: 2, PromptLen: 9, ResponseLen: 5, Hidden: 8, Layers: 1, Steps: 2, Threads: 1, Seed: 1, Now: time.Now}
 	r, err := Bench(context.Background(), o)
-	must(t, err)
+	expect.OK(t, err)
 	if !(r.ReferenceS > 0 && r.ReferenceS < r.UpdateS) || r.Tokens != 80 {
 		t.Errorf("%+v", r)
 	}
@@ -59,10 +60,10 @@ func TestBenchDPO(t *testing.T) {
 // TestBenchLengths: no completion ends early, and every group has a signal.
 func TestBenchLengths(t *testing.T) {
 	b, err := newBench(BenchOptions{Prompts: 4, Group: 3, PromptLen: 6, ResponseLen: 7, Hidden: 8, Layers: 1, Threads: 1, Seed: 2, Now: time.Now})
-	must(t, err)
+	expect.OK(t, err)
 	defer b.close()
 	r, err := b.rollout(1)
-	must(t, err)
+	expect.OK(t, err)
 	for i, c := range r.completions {
 		if len(c.Tokens) != 7 {
 			t.Errorf("completion %d has %d tokens, want 7", i, len(c.Tokens))
@@ -112,16 +113,16 @@ func TestBenchModel(t *testing.T) {
 	dir := decodertest.Folder(t)
 	file := filepath.Join(dir, "config.json")
 	data, err := os.ReadFile(file)
-	must(t, err)
-	must(t, os.WriteFile(file, bytes.Replace(data, []byte("512"), []byte("4096"), 1), 0o600))
+	expect.OK(t, err)
+	expect.OK(t, os.WriteFile(file, bytes.Replace(data, []byte("512"), []byte("4096"), 1), 0o600))
 	o := BenchOptions{Model: dir, Prompts: 2, Group: 3, Steps: 2, Threads: 2, Seed: 1, Now: time.Now}
 	b, err := newBench(o)
 	defer b.close()
-	must(t, err)
+	expect.OK(t, err)
 	before := slices.Clone(b.Params.Flat)
 	for step := range 2 {
 		r, _, err := b.trainStep(step+1, newStopwatch(time.Now).lap)
-		must(t, err)
+		expect.OK(t, err)
 		if r.zeroAdvantage > 0 || len(r.completions) != 6 {
 			t.Errorf("%d completions, %d groups without a signal", len(r.completions), r.zeroAdvantage)
 		}
@@ -135,13 +136,13 @@ func TestBenchModel(t *testing.T) {
 	}
 	o.ResponseLen = 4
 	r, err := Bench(context.Background(), o)
-	must(t, err)
+	expect.OK(t, err)
 	if r.Tokens != 2*3*4 || !(r.UpdateGFLOPS > 0) || r.UpdateGFLOPS != r.UpdateExecuted || r.Kernel != kernel.Name() {
 		t.Errorf("%+v", r)
 	}
 	o.PromptLen, o.Set = 9, []string{"train.lora.rank=2", "train.micro_batch_tokens=30"}
 	adapted, err := Bench(context.Background(), o)
-	must(t, err)
+	expect.OK(t, err)
 	if adapted.PromptTokens != 2*9 || adapted.Tokens != 2*3*4 || adapted.Params >= r.Params {
 		t.Errorf("random prompts and LoRA: %+v", adapted)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 )
 
@@ -76,7 +77,7 @@ func TestTeachersThatDoNotFit(t *testing.T) {
 		{small("teacher=./nowhere.safetensors"), "algorithm.teacher"},
 	} {
 		err := errorOf(tt.cfg, filepath.Join(t.TempDir(), "run"))
-		if fails(t, err, tt.want); !errors.Is(err, config.ErrConfig) {
+		if expect.Error(t, err, tt.want); !errors.Is(err, config.ErrConfig) {
 			t.Errorf("error %v, want one of the configuration", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/model/hf"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
@@ -57,10 +58,10 @@ func TestDecoderBestIsAFolder(t *testing.T) {
 	run := mustRun(t, cfg, t.TempDir(), 1)
 	best := filepath.Join(run.Dir, rundir.CheckpointDir, rundir.BestFolder)
 	base, err := hf.Open(cfg.Model.Init)
-	must(t, err)
+	expect.OK(t, err)
 	defer base.Close()
 	saved, err := hf.Open(best)
-	must(t, err)
+	expect.OK(t, err)
 	defer saved.Close()
 	names, _ := base.Config.Shapes()
 	for _, name := range names {
@@ -114,9 +115,9 @@ func TestDecoderBestSurvivesAKill(t *testing.T) {
 	cfg := tinyDecoder(t, "output.checkpoint_every_n_steps=1")
 	dir := interrupted(t, cfg, 1)
 	best := filepath.Join(dir, rundir.CheckpointDir, rundir.BestFolder)
-	must(t, os.Rename(best, best+".old"))
+	expect.OK(t, os.Rename(best, best+".old"))
 	left := filepath.Join(filepath.Dir(best), ".best.1-1.grpo-tmp")
-	must(t, os.Mkdir(left, 0o755))
+	expect.OK(t, os.Mkdir(left, 0o755))
 	put(t, filepath.Join(left, "model.safetensors"), []byte("half"))
 	w := &watch{}
 	if _, err := Run(context.Background(), cfg, options(dir, w, 1)); err != nil || len(w.notes) > 0 {
@@ -144,7 +145,7 @@ func TestDecoderSaveFailsInTheBackground(t *testing.T) {
 		}
 	}
 	_, err := Run(context.Background(), cfg, options(dir, &atEval{do: block}, 1))
-	fails(t, err, last)
+	expect.Error(t, err, last)
 	if temps, _ := filepath.Glob(filepath.Join(dir, "*", ".*tmp")); len(temps) > 0 {
 		t.Errorf("left behind %q", temps)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/policy"
@@ -125,9 +126,9 @@ func TestDecoderRefuses(t *testing.T) {
 		_, err := config.Load(config.LoadOptions{Checkpoint: policy.FindCheckpoint, Set: set})
 		return err
 	}
-	fails(t, load("model.init="+filepath.Join(t.TempDir(), "absent.gguf")), "--model")
+	expect.Error(t, load("model.init="+filepath.Join(t.TempDir(), "absent.gguf")), "--model")
 	cfg := tinyDecoder(t, "sampling_max_tokens=600")
-	fails(t, errorOf(cfg, filepath.Join(t.TempDir(), "run")), "context")
+	expect.Error(t, errorOf(cfg, filepath.Join(t.TempDir(), "run")), "context")
 }
 
 // Worked examples of the user's are in the prompts. A run does not continue with others.
@@ -140,13 +141,13 @@ func TestWorkedExamplesOfOnesOwn(t *testing.T) {
 		for _, q := range []string{"a?", "b?", "c?", "d?"} {
 			text += `{"question": "` + q + `", "answer": "` + answer + `"}` + "\n"
 		}
-		must(t, os.WriteFile(file, []byte(text), 0o644))
+		expect.OK(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	write("yes")
 	cfg := tinyDecoder(t, "few_shot_file="+file, "few_shot=0", "system_prompt=", "output.checkpoint_every_n_steps=1")
 	dir := interrupted(t, cfg, 1)
 	write("no")
-	fails(t, errorOf(cfg, dir), "problems")
+	expect.Error(t, errorOf(cfg, dir), "problems")
 	write("yes")
 	mustRun(t, cfg, dir, 1)
 	if r := open(t, dir); !strings.HasPrefix(r.Samples[0].Prompt, "<|start|>user: a?<|end|><|start|>assistant: yes<|end|>") ||
@@ -173,8 +174,8 @@ func TestContinueWithOtherNetwork(t *testing.T) {
 			t.Fatalf("%s has no %s: %s", tt.file, tt.was, was)
 		}
 		put(t, file(tt.file), []byte(is))
-		fails(t, errorOf(cfg, dir), file(tt.file)+": restore them")
-		fails(t, SameInputs(cfg, open(t, dir).Meta), "its tokenizer (model.init)")
+		expect.Error(t, errorOf(cfg, dir), file(tt.file)+": restore them")
+		expect.Error(t, SameInputs(cfg, open(t, dir).Meta), "its tokenizer (model.init)")
 		put(t, file(tt.file), was)
 	}
 	mustRun(t, cfg, dir, 1)
@@ -206,7 +207,7 @@ func testDecoderBF16(t *testing.T, set ...string) {
 		}
 	}
 	dir := interrupted(t, cfg, 1)
-	fails(t, errorOf(plain, dir), "model.precision")
+	expect.Error(t, errorOf(plain, dir), "model.precision")
 	sameBits(t, want, mustRun(t, cfg, dir, 3))
 	var meta rundir.Meta
 	if err := rundir.ReadJSON(filepath.Join(dir, rundir.MetaFile), &meta); err != nil || meta.Kernel != kernel.BF16Name() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/internal/golden"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
@@ -79,7 +80,7 @@ func readGoldenDPO(t *testing.T) []goldenDPO {
 func openDecoder(t *testing.T, dir string, pool *kernel.Pool) *decoder.Policy {
 	t.Helper()
 	p, err := decoder.Open(dir, false, pool)
-	must(t, err)
+	expect.OK(t, err)
 	return p
 }
 
@@ -87,7 +88,7 @@ func openDecoder(t *testing.T, dir string, pool *kernel.Pool) *decoder.Policy {
 func scorerOf(t *testing.T, p *decoder.Policy) model.Scorer {
 	t.Helper()
 	s, err := p.NewScorer(pairTemperature)
-	must(t, err)
+	expect.OK(t, err)
 	return s
 }
 
@@ -118,10 +119,10 @@ func TestGoldenDPO(t *testing.T) {
 			scorer := scorerOf(t, openDecoder(t, c.Ref, pool))
 			defer scorer.Close()
 			ref, err := scorer.Score(batch)
-			must(t, err)
+			expect.OK(t, err)
 			logps("reference", ref, c.RefChosen, c.RefRejected)
 			learner, err := openDecoder(t, c.Policy, pool).NewLearner(pairTemperature, false)
-			must(t, err)
+			expect.OK(t, err)
 			defer learner.Close()
 			var losses []rl.PreferenceLoss
 			for _, name := range c.Params.Losses {
@@ -139,7 +140,7 @@ func TestGoldenDPO(t *testing.T) {
 				near(t, "rewards", append(r.RewardsChosen, r.RewardsRejected...), append(c.Chosen, c.Rejected...))
 				return r.Loss, err
 			})
-			must(t, err)
+			expect.OK(t, err)
 			near(t, "loss", []float64{loss}, []float64{c.Loss})
 			c.Grads.Check(t, learner.Grads(), c.GradNorm)
 		})
@@ -168,7 +169,7 @@ func TestGoldenDPOUpdate(t *testing.T) {
 				run.cfg.Train.TrainBatchSize = len(r.completions)
 				var err error
 				r.reference, err = run.logProbs(scorerOf(t, openDecoder(t, c.Ref, pool)), r, run.pairParts(r, r.pairs), "scoring")
-				must(t, err)
+				expect.OK(t, err)
 				policy := openDecoder(t, c.Policy, pool)
 				if run.learner, err = policy.NewLearner(pairTemperature, false); err != nil {
 					t.Fatal(err)
@@ -177,7 +178,7 @@ func TestGoldenDPOUpdate(t *testing.T) {
 				run.opt = model.NewAdamW(run.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8})
 				run.opt.Pool = pool
 				s := new(updateStats)
-				must(t, run.updateOnce(r, 0, false, s))
+				expect.OK(t, run.updateOnce(r, 0, false, s))
 				got := s.pairs.metrics()
 				got["loss"], c.Metrics["loss"] = s.loss, c.Loss
 				for name, v := range got {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
 	"grpo/pkg/model"
@@ -139,9 +140,9 @@ func TestDPOReferenceFile(t *testing.T) {
 		}},
 	} {
 		tt.harm()
-		fails(t, errorOf(cfg, dir), tt.want)
+		expect.Error(t, errorOf(cfg, dir), tt.want)
 	}
-	must(t, os.Remove(path))
+	expect.OK(t, os.Remove(path))
 	sameBits(t, mustRun(t, cfg, dir, 1), uninterrupted(t, cfg))
 	if string(slurp(t, path)) != string(own) {
 		t.Error("computed again, the file has other bytes")
@@ -155,7 +156,7 @@ func TestDPORefusesOtherPairs(t *testing.T) {
 	cfg := ofPairs(t, "pairs_file="+file, "rollout_batch_size=4", "group_size=2")
 	dir := interrupted(t, cfg, 2)
 	put(t, file, []byte(strings.Replace(threePairs, "41", "42", 1)))
-	fails(t, errorOf(cfg, dir), file+": restore them")
+	expect.Error(t, errorOf(cfg, dir), file+": restore them")
 }
 
 // The reference of adapters is their base, in the cache and in rollouts; a file's pairs and the same
@@ -200,26 +201,26 @@ func TestSumOfSquares(t *testing.T) {
 	cfg := ofPairs(t, "use_weighting=true", "pairs_file="+pairsIn(t, threePairs))
 	run := &trainer{cfg: cfg, model: modelOf(t, cfg.Model, config.LoRA{}), opts: options("", &watch{}, 1)}
 	defer run.close()
-	must(t, run.data.readPairs(modelOf(t, cfg.Model, config.LoRA{}), cfg))
+	expect.OK(t, run.data.readPairs(modelOf(t, cfg.Model, config.LoRA{}), cfg))
 	run.data.problems = &dataset.Splits{}
-	must(t, run.build())
+	expect.OK(t, run.build())
 	scorer, err := run.Policy.NewScorer(1)
-	must(t, err)
+	expect.OK(t, err)
 	defer scorer.Close()
 	r := run.data.pairs.rollout([]int{0})
 	r.reference = make([]float64, r.shape.Len())
 	parts := run.pairParts(r, r.pairs)
 	logProbs, err := run.logProbs(scorer, r, parts, "scoring")
-	must(t, err)
+	expect.OK(t, err)
 	half, err := run.halfLogProbs(r, parts)
-	must(t, err)
+	expect.OK(t, err)
 	got := r.preferenceBatch(r.pairs, r.shape.T, logProbs, half).LogSumSq[2] // of the third token of the chosen completion
 	var sum float64
 	pair := run.data.pairs.list[0]
 	for id := range tokenizer.VocabSize {
 		tokens := append(slices.Clone(pair.Chosen[:2]), id)
 		m, err := scorer.Score(&model.Batch{Prompts: [][]int{pair.Prompt}, Rows: []model.Row{{Tokens: tokens}}})
-		must(t, err)
+		expect.OK(t, err)
 		sum += math.Exp(2 * m.LogProbs[2])
 	}
 	if !close(got, math.Log(sum), 1e-5) {

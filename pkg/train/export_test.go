@@ -9,10 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/infer"
@@ -45,7 +45,7 @@ func TestPythonLoadsExports(t *testing.T) {
 			g := infer.GenerateOptions{Options: infer.Options{Config: c, Threads: 2}, Prompts: []string{prompt}, Raw: true, N: 1,
 				Sampling: model.Sampling{Greedy: true, TopP: 1, MaxTokens: 12}}
 			want, err := infer.Generate(g)
-			must(t, err)
+			expect.OK(t, err)
 			chat := []hf.Message{{Role: "system", Content: "Solve it."}, {Role: "user", Content: "What is 2 + ½?"}}
 			given, _ := json.Marshal(map[string]any{
 				"strings": []string{prompt, "12345 ½ ²", "  tabs\t\tand\nlines\r\n", "don't <|im_end|> naïve 北京 🙂"},
@@ -62,7 +62,7 @@ func TestPythonLoadsExports(t *testing.T) {
 				Tokens []int
 				LogPs  []float64
 			}
-			must(t, errors.Join(err, json.Unmarshal(text, &got)))
+			expect.OK(t, errors.Join(err, json.Unmarshal(text, &got)))
 			var strs struct{ Strings []string }
 			_ = json.Unmarshal(given, &strs)
 			m := modelOf(t, c.Model, config.LoRA{})
@@ -104,12 +104,10 @@ func TestExportLeavesNothing(t *testing.T) {
 		{context.Background(), func(string, float64) error { return full }, "no room"},
 	} {
 		_, err := policy.Export(tt.ctx, policy.ExportOptions{Path: source, Out: out, Dtype: "bf16", Disk: tt.disk})
-		fails(t, err, tt.says, source)
+		expect.Error(t, err, tt.says, source)
 	}
 	cutOff(t, filepath.Join(source, "model.safetensors"), 10)
-	if _, err := policy.Export(context.Background(), policy.ExportOptions{Path: source, Out: out, Dtype: "f32"}); err == nil || !strings.Contains(err.Error(), "truncated") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(policy.Export(context.Background(), policy.ExportOptions{Path: source, Out: out, Dtype: "f32"})), "truncated")
 	if entries, _ := os.ReadDir(filepath.Dir(out)); len(entries) > 0 {
 		t.Errorf("left behind: %v", entries)
 	}

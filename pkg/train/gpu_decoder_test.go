@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/infer"
@@ -125,7 +126,7 @@ func TestGPUDecoderGenerates(t *testing.T) {
 		o := infer.GenerateOptions{Options: infer.Options{Config: cfg, Threads: 1, Note: func(string) {}}, Prompts: []string{"Hello"}, N: 2, Seed: 1}
 		o.Sampling.Temperature, o.Sampling.TopP, o.MaxTokens = 1, 0.9, 5
 		g, err := infer.Generate(o)
-		must(t, err)
+		expect.OK(t, err)
 		for _, x := range g {
 			out = append(out, x.Tokens)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"grpo/internal/cudaemu"
 	"grpo/internal/cudalib"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/model/cuda"
 	"grpo/pkg/rundir"
@@ -97,7 +98,7 @@ func TestGPURunMoves(t *testing.T) {
 				t.Errorf("another learning rate: error %v, want ErrConfig", err)
 			}
 			res, err := Run(context.Background(), tiny("device="+c.to), options(dir, w, 1))
-			must(t, err)
+			expect.OK(t, err)
 			if w.resumed != 1 || res.Steps != 3 {
 				t.Errorf("continued after step %d to step %d, want 1 and 3", w.resumed, res.Steps)
 			}
@@ -123,7 +124,7 @@ func TestGPUAuto(t *testing.T) {
 	}{"little work": {1e9 / 2, false}, "enough work": {1e9, true}} {
 		m := modelOf(t, config.Model{Init: "random", HiddenSize: 8, NumLayers: 1, Device: "auto", Precision: "float32"}, config.LoRA{})
 		n, err := m.Open(1, 1, c.work, nil)
-		must(t, err)
+		expect.OK(t, err)
 		d := n.Device
 		if got := d.GPU != nil; got != c.gpu || len(d.Notes) != 1 {
 			t.Errorf("%s: on a GPU %v, want %v; notes %q", name, got, c.gpu, d.Notes)
@@ -137,7 +138,7 @@ func TestGPUBench(t *testing.T) {
 	emulated(t)
 	o := BenchOptions{Prompts: 4, Group: 2, PromptLen: 9, ResponseLen: 5, Hidden: 8, Layers: 2, Steps: 3, Threads: 1, Seed: 1, Now: options("", nil, 1).Now, Device: "cuda"}
 	r, err := Bench(context.Background(), o)
-	must(t, err)
+	expect.OK(t, err)
 	if r.Device == "" || r.DeviceBytes == 0 || r.DeviceRequests != 0 {
 		t.Errorf("device %q, %d bytes, %d requests while measuring: want a device, some and none", r.Device, r.DeviceBytes, r.DeviceRequests)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
@@ -93,7 +94,7 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*datase
 	if run.data.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
 		t.Fatal(err)
 	}
-	must(t, run.build())
+	expect.OK(t, run.build())
 	run.sampler = run.Policy.NewSampler()
 	for step := range cfg.Train.NGRPOSteps {
 		if _, _, err := run.trainStep(step+1, newStopwatch(time.Now).lap); err != nil {
@@ -146,7 +147,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 				t.Skip("only every fortieth context without GRPO_LONG, which CI sets")
 			}
 			cfg, err := load(strings.Fields(c)...)
-			must(t, err)
+			expect.OK(t, err)
 			first, experiment := weightsOf(t, cfg, problems), config.Hash(config.Experiment(cfg))
 			for _, key := range slices.Sorted(maps.Keys(others)) {
 				// Sampling and its problems do not depend on the loss.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
 	"grpo/pkg/inputfiles"
@@ -52,15 +53,15 @@ func TestFilesChanged(t *testing.T) {
 	c := config.Default()
 	c.Data.Source, c.Data.TrainFile, c.Data.ValFile = "gsm8k", "train.jsonl", "val.jsonl"
 	files, err := (inputfiles.Hashes{}).Sums(pathsOf(c))
-	must(t, err)
+	expect.OK(t, err)
 	m := modelOf(t, c.Model, c.Train.LoRA)
 	n, err := m.Open(c.Seed, 1, 0, nil)
-	must(t, err)
+	expect.OK(t, err)
 	defer n.Close()
 	problems, err := dataset.Of(c)
-	must(t, err)
+	expect.OK(t, err)
 	template, err := m.Template(c.Data)
-	must(t, err)
+	expect.OK(t, err)
 	old := &rundir.Meta{InitHash: policy.InitHash(n.Policy), ProblemsHash: hashProblems(problems, template)}
 	check := func(name string, meta *rundir.Meta, wantChanged, wantGone []string) {
 		t.Helper()
@@ -75,7 +76,7 @@ func TestFilesChanged(t *testing.T) {
 	put(t, "val.jsonl", []byte(strings.ReplaceAll(problem, "2", "4")))
 	check("changed", recorded, []string{"val.jsonl"}, nil)
 	check("changed, of an earlier version", old, []string{"the problems or the prompts (data.*)"}, nil)
-	must(t, os.Remove("val.jsonl"))
+	expect.OK(t, os.Remove("val.jsonl"))
 	check("gone", recorded, nil, []string{"val.jsonl"})
 	check("gone, of an earlier version", old, nil, nil)
 }

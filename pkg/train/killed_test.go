@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
@@ -54,9 +55,7 @@ func TestCheckpointsByTime(t *testing.T) {
 		t.Errorf("status %+v, want running after step 6", *r.Status)
 	}
 	w := &watch{}
-	if _, err := Run(context.Background(), small(set...), options(dir, w, 2)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(Run(context.Background(), small(set...), options(dir, w, 2))))
 	said := strings.Join(w.notes, "\n")
 	for _, want := range []string{"step 7 of 8", "after step 4", "train.gradient_accumulation_steps", "the estimate is"} {
 		if !strings.Contains(said, want) {

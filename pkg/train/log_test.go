@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 	"grpo/pkg/tensorboard"
 )
@@ -76,9 +77,7 @@ func TestClockJumps(t *testing.T) {
 	}
 	clock = time.Unix(1, 0) // before everything
 	opts.Observer = &watch{}
-	if _, err := Run(context.Background(), cfg, opts); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(Run(context.Background(), cfg, opts)))
 	got := open(t, dir)
 	sameBits(t, want, got)
 	elapsed := 0.0

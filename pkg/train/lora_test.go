@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/infer"
 	"grpo/pkg/model"
@@ -26,7 +27,7 @@ import (
 func adapterFolder(t *testing.T, base, name string, settings map[string]any, change func([]safetensors.Tensor)) string {
 	t.Helper()
 	c, err := hf.OpenWeights(base)
-	must(t, err)
+	expect.OK(t, err)
 	l := hf.LoRA{Rank: 2, Alpha: 3, Targets: []string{"q_proj", "v_proj", "down_proj"}}
 	var tensors []safetensors.Tensor
 	for _, want := range c.Config.AdapterTensors(l) {
@@ -40,15 +41,15 @@ func adapterFolder(t *testing.T, base, name string, settings map[string]any, cha
 		change(tensors)
 	}
 	folder, err := hf.AdapterFolder(name, l)
-	must(t, err)
+	expect.OK(t, err)
 	if settings != nil {
 		var all map[string]any
-		must(t, json.Unmarshal(folder[hf.AdapterConfigFile], &all))
+		expect.OK(t, json.Unmarshal(folder[hf.AdapterConfigFile], &all))
 		maps.Copy(all, settings)
 		folder[hf.AdapterConfigFile], _ = json.Marshal(all)
 	}
 	dir := t.TempDir()
-	must(t, folder.Write(dir, "F32", tensors, nil))
+	expect.OK(t, folder.Write(dir, "F32", tensors, nil))
 	return dir
 }
 
@@ -81,7 +82,7 @@ func TestLoRARunResumesExactly(t *testing.T) {
 				t.Error("no step compared sampler and learner")
 			}
 			saved, err := policy.ReadOwn(filepath.Join(got.Dir, rundir.CheckpointDir, rundir.LastFile))
-			must(t, err)
+			expect.OK(t, err)
 			moved := false
 			for _, x := range saved.Params.Tensors() {
 				if !strings.HasPrefix(x.Name, "base_model.model.model.layers.") || !strings.Contains(x.Name, ".lora_") {
@@ -136,7 +137,7 @@ func TestContinueAdapters(t *testing.T) {
 		alpha     float64
 	}{{first, second, 2, 5}, {second, t.TempDir(), 2, 5}, {peft, t.TempDir(), 2, 3}} {
 		next, err := load(c.init, "beta=0.1")
-		must(t, err)
+		expect.OK(t, err)
 		if l := next.Train.LoRA; l.Rank != c.rank || l.Alpha != c.alpha || next.Train.LearningRate != 1e-4 {
 			t.Errorf("%s: %+v, learning rate %v", c.init, l, next.Train.LearningRate)
 		}
@@ -148,15 +149,13 @@ func TestContinueAdapters(t *testing.T) {
 		if err != nil || len(out) != 1 {
 			t.Errorf("%v", err)
 		}
-		if _, err := load(c.init, "train.lora.rank=4"); err == nil || !strings.Contains(err.Error(), "train.lora.rank (--set train.lora.rank) contradicts model.init") {
-			t.Errorf("another rank: %v", err)
-		}
+		expect.Error(t, expect.Err(load(c.init, "train.lora.rank=4")), "train.lora.rank (--set train.lora.rank) contradicts model.init")
 	}
 	// All weights of one run, then adapters on top of them.
 	full := t.TempDir()
 	mustRun(t, tinyDecoder(t, "train.n_grpo_steps=1"), full, 1)
 	over, err := load(full, "train.lora.rank=1", "train.lora.alpha=1")
-	must(t, err)
+	expect.OK(t, err)
 	out := t.TempDir()
 	mustRun(t, over, out, 1)
 	if again, err := load(out); err != nil || again.Train.LoRA.Rank != 1 {
@@ -202,18 +201,18 @@ func TestAdapterErrors(t *testing.T) {
 		`target_modules has "lm_head"; supported are q_proj`:        adapterFolder(t, base, base, map[string]any{"target_modules": []string{"lm_head"}}, nothing),
 		`r is 0; it must be from 1`:                                 adapterFolder(t, base, base, map[string]any{"r": 0}, nothing),
 	} {
-		fails(t, run(dir), want)
+		expect.Error(t, run(dir), want)
 	}
 	elsewhere := adapterFolder(t, base, "org/name", nil, nil)
 	if _, err := policy.FindCheckpoint(elsewhere, base); err != nil {
 		t.Errorf("with model.adapter_base: %v", err)
 	}
 	relative := adapterFolder(t, base, "base", nil, nil)
-	must(t, os.Rename(base, filepath.Join(relative, "base")))
+	expect.OK(t, os.Rename(base, filepath.Join(relative, "base")))
 	if found, err := policy.FindCheckpoint(relative, ""); err != nil || found.LoRA == nil {
 		t.Errorf("a base relative to the folder: %+v, %v", found, err)
 	}
 	tiny := t.TempDir()
 	mustRun(t, mini(t, "train.n_grpo_steps=1"), tiny, 1)
-	fails(t, run(tiny, "prompt_template=plain", "train.lora.rank=2"), "is a TinyLM")
+	expect.Error(t, run(tiny, "prompt_template=plain", "train.lora.rank=2"), "is a TinyLM")
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
@@ -24,9 +25,9 @@ func memoryOf(t testing.TB, cfg config.Config) budget.Memory {
 	t.Helper()
 	cfg = config.Resolve(cfg)
 	p, err := dataset.Load(cfg.Data)
-	must(t, err)
+	expect.OK(t, err)
 	m, err := MemoryOf(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg, p, 1)
-	must(t, err)
+	expect.OK(t, err)
 	return m
 }
 
@@ -101,9 +102,7 @@ func TestRunWithoutMemory(t *testing.T) {
 		t.Errorf("the folder: %v", err)
 	}
 	opts.Memory = have(1 << 30)
-	if _, err := Run(context.Background(), cfg, opts); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(Run(context.Background(), cfg, opts)))
 	opts.Memory = have(1 << 20)
 	if res, err := Run(context.Background(), cfg, opts); err != nil || res == nil {
 		t.Errorf("a finished run: %v, %v", res, err)
@@ -115,13 +114,13 @@ func TestMemoryNamesLongPrompts(t *testing.T) {
 	long(t)
 	cfg := mini(t)
 	f, err := os.OpenFile(cfg.Data.TrainFile, os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	expect.OK(t, err)
 	if _, err := f.WriteString(`{"question": "` + strings.Repeat("word ", 200_000) + `?", "answer": "3\n#### 3"}` + "\n"); err != nil {
 		t.Fatal(err)
 	}
-	must(t, f.Close())
+	expect.OK(t, f.Close())
 	m := memoryOf(t, cfg)
-	fails(t, m.Fits(100<<20), cfg.Data.TrainFile+": line 5, which has 10000")
+	expect.Error(t, m.Fits(100<<20), cfg.Data.TrainFile+": line 5, which has 10000")
 	if err := m.Fits(10 << 20); err == nil || strings.Contains(err.Error(), "line 5") {
 		t.Errorf("without the long prompt it would not fit either: %v", err)
 	}
@@ -132,7 +131,7 @@ func TestMemoryNamesLongPrompts(t *testing.T) {
 
 func TestPromptLengths(t *testing.T) {
 	template, err := gsm8k.LookupTemplate("r1_zero")
-	must(t, err)
+	expect.OK(t, err)
 	problems := []gsm8k.Problem{{Question: "How many?"}, {Question: "Wie viele Äpfel – und Öl?\n\u2028"}, {}}
 	for i, ids := range policy.EncodePrompts(tinylm.Tokenizer{}, template, problems) {
 		if got := policy.PromptLengths(tinylm.Tokenizer{}, template, problems)[i]; got != len(ids) {

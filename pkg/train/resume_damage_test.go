@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/report"
@@ -35,7 +36,7 @@ func TestEveryByteOfARunIsChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := open(t, dir)
 			text, err := reported(want)
-			must(t, err)
+			expect.OK(t, err)
 			for _, path := range filesOf(t, dir) {
 				refused, equal, stride := 0, 0, 1
 				if isTensors(path) {
@@ -77,7 +78,7 @@ func position(t testing.TB, r *trainer) string {
 	t.Helper()
 	s := r.state
 	text, err := rundir.Marshal(s)
-	must(t, err)
+	expect.OK(t, err)
 	return fmt.Sprint(r.Params.Hash(), r.opt.M.Hash(), r.opt.V.Hash(), r.opt.T, string(text))
 }
 
@@ -90,7 +91,7 @@ func TestEveryByteIsCheckedOnResume(t *testing.T) {
 	cfg := mini(t)
 	dir := interrupted(t, cfg, 3)
 	r := &trainer{cfg: config.Resolve(cfg), opts: Options{Dir: dir, Threads: 1, Now: time.Now, Resume: true}}
-	must(t, r.prepare())
+	expect.OK(t, r.prepare())
 	defer r.close()
 	text := slurp(t, filepath.Join(dir, rundir.ConfigFile))
 	try := func() (string, []string, error) {
@@ -252,7 +253,7 @@ func TestFallingBackIsExact(t *testing.T) {
 			w := &watch{}
 			_, err := Run(context.Background(), cfg, options(dir, w, 1))
 			if tt.refuse != "" {
-				fails(t, err, tt.refuse, "--fresh")
+				expect.Error(t, err, tt.refuse, "--fresh")
 				for path, data := range before {
 					if !bytes.Equal(slurp(t, path), data) {
 						t.Errorf("%s was changed by a run that was refused", path)
@@ -260,7 +261,7 @@ func TestFallingBackIsExact(t *testing.T) {
 				}
 				return
 			}
-			must(t, err)
+			expect.OK(t, err)
 			if w.resumed != tt.resumed {
 				t.Errorf("continues after step %d, want %d", w.resumed, tt.resumed)
 			}

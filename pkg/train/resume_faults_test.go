@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 )
 
@@ -43,7 +44,7 @@ func TestDiskThatFillsUp(t *testing.T) {
 		dir, ballast := filepath.Join(mnt, "run"), filepath.Join(mnt, "ballast")
 		fill := func() {
 			var st syscall.Statfs_t
-			must(t, syscall.Statfs(mnt, &st))
+			expect.OK(t, syscall.Statfs(mnt, &st))
 			left := max(0, int64(st.Bfree)*st.Bsize-free)
 			put(t, ballast, make([]byte, left/st.Bsize*st.Bsize))
 		}
@@ -84,7 +85,7 @@ func TestFolderRemovedOrMoved(t *testing.T) {
 		{"replaced", func(dir, away string) {
 			rename(t, dir, away)
 			for _, name := range []string{rundir.MetricsFile, rundir.StatusFile, filepath.Join(rundir.CheckpointDir, rundir.LastFile)} {
-				must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+				expect.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 				put(t, filepath.Join(dir, name), []byte("another's"))
 			}
 		}},
@@ -93,7 +94,7 @@ func TestFolderRemovedOrMoved(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			away := dir + "-away"
 			_, err := Run(context.Background(), cfg, options(dir, &atStep{step: 3, do: func() { tt.take(dir, away) }}, 1))
-			fails(t, err, "in the meantime", dir)
+			expect.Error(t, err, "in the meantime", dir)
 			if tt.name == "replaced" {
 				for _, path := range filesOf(t, dir) {
 					if string(slurp(t, path)) != "another's" {
@@ -116,7 +117,7 @@ func TestFolderRemovedOrMoved(t *testing.T) {
 
 func rename(t testing.TB, from, to string) {
 	t.Helper()
-	must(t, os.Rename(from, to))
+	expect.OK(t, os.Rename(from, to))
 }
 
 // A process that was suspended for so long that another took over its run writes nothing more, and
@@ -128,7 +129,7 @@ func TestRunTakenOver(t *testing.T) {
 	files := map[string]string{}
 	claim := filepath.Join(dir, rundir.ClaimsDir, "2")
 	takeOver := func() {
-		must(t, os.MkdirAll(claim, 0o755))
+		expect.OK(t, os.MkdirAll(claim, 0o755))
 		put(t, filepath.Join(claim, "owner.json"), []byte(`{"host": "n2", "pid": 4711, "machine": "m2", "boot": "b2"}`))
 		put(t, filepath.Join(claim, "heartbeat"), nil)
 		for _, path := range filesOf(t, dir) {

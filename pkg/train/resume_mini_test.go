@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 )
@@ -25,7 +26,7 @@ func mini(t testing.TB, set ...string) config.Config {
 			fmt.Fprintf(&b, `{"question": "Tom has %d pens?", "answer": "%d\n#### %d"}`+"\n", from+i, from+i, from+i)
 		}
 		path := filepath.Join(dir, name)
-		must(t, os.WriteFile(path, []byte(b.String()), 0o644))
+		expect.OK(t, os.WriteFile(path, []byte(b.String()), 0o644))
 		return path
 	}
 	return mustLoad(t, config.LoadOptions{Set: append([]string{
@@ -39,13 +40,13 @@ func mini(t testing.TB, set ...string) config.Config {
 func slurp(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	must(t, err)
+	expect.OK(t, err)
 	return data
 }
 
 func put(t testing.TB, path string, data []byte) {
 	t.Helper()
-	must(t, os.WriteFile(path, data, 0o644))
+	expect.OK(t, os.WriteFile(path, data, 0o644))
 }
 
 // filesOf lists the files of a folder with its subfolders, except run.log, which no code reads, and
@@ -62,7 +63,7 @@ func filesOf(t testing.TB, dir string) []string {
 		}
 		return err
 	})
-	must(t, err)
+	expect.OK(t, err)
 	return out
 }
 
@@ -74,11 +75,11 @@ func damages(t *testing.T, path string, stride int, try func(what string)) {
 	whole := slurp(t, path)
 	// In place: some file systems wait for the disk when a file is truncated and written again.
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	must(t, err)
+	expect.OK(t, err)
 	defer f.Close()
 	write := func(data []byte, at int) {
 		_, err := f.WriteAt(data, int64(at))
-		must(t, err)
+		expect.OK(t, err)
 	}
 	first := 0
 	switch {
@@ -90,7 +91,7 @@ func damages(t *testing.T, path string, stride int, try func(what string)) {
 		first = len(whole) % stride
 	}
 	for i := first; i < len(whole); i += stride {
-		must(t, f.Truncate(int64(i)))
+		expect.OK(t, f.Truncate(int64(i)))
 		try(fmt.Sprintf("%s cut at byte %d of %d", filepath.Base(path), i, len(whole)))
 		write(whole[i:], i)
 		damaged := whole[i] ^ 1<<(i%8)
@@ -117,7 +118,7 @@ func flip(t testing.TB, path string, at int) {
 
 func remove(t testing.TB, path string) {
 	t.Helper()
-	must(t, os.RemoveAll(path))
+	expect.OK(t, os.RemoveAll(path))
 }
 
 func cutOff(t testing.TB, path string, n int) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/kernel"
@@ -20,17 +21,17 @@ import (
 func rewrite(t testing.TB, path string, change func(metadata map[string]string)) {
 	t.Helper()
 	f, err := safetensors.ReadFile(path)
-	must(t, err)
+	expect.OK(t, err)
 	change(f.Metadata)
 	data, err := safetensors.EncodeChecksummed(f.Tensors, f.Metadata)
-	must(t, err)
+	expect.OK(t, err)
 	put(t, path, data)
 }
 
 func metadataOf(t testing.TB, path string) map[string]string {
 	t.Helper()
 	c, err := model.ReadCheckpointFile(path)
-	must(t, err)
+	expect.OK(t, err)
 	return c.Metadata
 }
 
@@ -63,10 +64,10 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 		{"the first format, without number and checksum", func(t *testing.T, dir string) {
 			path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 			c, err := model.ReadCheckpointFile(path)
-			must(t, err)
+			expect.OK(t, err)
 			delete(c.Metadata, formatKey)
 			data, err := c.Encode()
-			must(t, err)
+			expect.OK(t, err)
 			put(t, path, data)
 		}, []string{"format 1"}, false},
 		{"another kernel", set(kernelKey, func(string) string { return "abacus" }), []string{"kernel abacus", "GRPO_KERNEL=abacus"}, false},
@@ -76,11 +77,9 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 		{"another stream", set(stateKey, replace(`"seed":1`, `"seed":2`)), []string{"not a checkpoint of this run"}, false},
 		{"other problems", func(t *testing.T, dir string) {
 			f, err := os.OpenFile(cfg.Data.TrainFile, os.O_APPEND|os.O_WRONLY, 0)
-			must(t, err)
+			expect.OK(t, err)
 			defer f.Close()
-			if _, err := f.WriteString(`{"question": "And Tom?", "answer": "3\n#### 3"}` + "\n"); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, expect.Err(f.WriteString(`{"question": "And Tom?", "answer": "3\n#### 3"}`+"\n")))
 		}, []string{"the problems or the prompts (data.*)"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -124,7 +123,7 @@ func TestCheckpointContents(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	mustRun(t, cfg, dir, 1)
 	c, s, err := readCheckpoint(filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile))
-	must(t, err)
+	expect.OK(t, err)
 	if c.M == nil || c.V == nil || c.Reference == nil || c.Critic == nil || !c.Checksummed {
 		t.Errorf("moments, reference or critic are missing: %+v", c)
 	}
@@ -192,7 +191,7 @@ func TestKeepBest(t *testing.T) {
 		if names, err := filepath.Glob(filepath.Join(dir, rundir.CheckpointDir, "*.safetensors")); err != nil || len(names) != 1 || filepath.Base(names[0]) != rundir.BestFile {
 			t.Errorf("left: %v, %v", names, err)
 		}
-		must(t, os.WriteFile(last, []byte("left by a crash"), 0o644))
+		expect.OK(t, os.WriteFile(last, []byte("left by a crash"), 0o644))
 		mustRun(t, cfg, dir, 1)
 	}
 	// Unreadable weights, or those of another run, must not cause the loss of the others.
@@ -223,12 +222,8 @@ func TestResumeBeforeTheFirstCheckpoint(t *testing.T) {
 	other.Train.LearningRate = 0.5
 	path := filepath.Join(dir, rundir.ConfigFile)
 	put(t, path, config.Marshal(other))
-	if _, err := Run(context.Background(), other, opts); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(Run(context.Background(), other, opts)), path)
 	put(t, path, config.Marshal(cfg))
-	if _, err := Run(context.Background(), cfg, opts); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(Run(context.Background(), cfg, opts)))
 	sameBits(t, uninterrupted(t, cfg), open(t, dir))
 }

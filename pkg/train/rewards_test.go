@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/reward"
 	"grpo/pkg/rundir"
@@ -156,7 +157,7 @@ func TestInterruptedReward(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	c := custom(quick("n_grpo_steps=4"), command(file, 1))
 	want := mustRun(t, c, t.TempDir(), 2)
-	must(t, os.WriteFile(file+".wait", nil, 0o600))
+	expect.OK(t, os.WriteFile(file+".wait", nil, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		for ctx.Err() == nil {
@@ -171,7 +172,7 @@ func TestInterruptedReward(t *testing.T) {
 	if !errors.Is(err, rundir.ErrInterrupted) || !strings.Contains(err.Error(), "after step 2 of 4") {
 		t.Fatalf("error %v", err)
 	}
-	must(t, os.Remove(file+".wait"))
+	expect.OK(t, os.Remove(file+".wait"))
 	sameBits(t, mustRun(t, c, dir, 1), want)
 }
 
@@ -181,7 +182,7 @@ func TestChangedScript(t *testing.T) {
 	long(t)
 	file := filepath.Join(t.TempDir(), "f")
 	write := func(text string) {
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		expect.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	c := custom(quick("n_grpo_steps=3"), command(file, 1))
 	for _, after := range []int{0, 2, 3} {
@@ -200,7 +201,7 @@ func TestChangedScript(t *testing.T) {
 			}
 			continue
 		}
-		fails(t, err, file+", a file of a reward function", "--fresh")
+		expect.Error(t, err, file+", a file of a reward function", "--fresh")
 		write("first")
 		if _, err := Run(t.Context(), c, options(dir, &watch{}, 2)); err != nil {
 			t.Errorf("after step %d, restored: %v", after, err)
@@ -224,7 +225,7 @@ func (b *begun) Eval(rundir.Eval) {
 func TestBrokenScript(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	c := custom(quick(), func(f *config.CustomReward) { f.Command = []string{"go", "no-such-command"} })
-	fails(t, errorOf(c, dir), "go no-such-command: unknown command")
+	expect.Error(t, errorOf(c, dir), "go no-such-command: unknown command")
 	c.Reward.Custom[0].Command[0] = "./no-such-program"
 	if err := errorOf(c, dir); !errors.Is(err, config.ErrConfig) {
 		t.Errorf("error %v", err)
@@ -237,7 +238,7 @@ func TestBrokenScript(t *testing.T) {
 // TestRewardTime: the time of a reward program is reward_s, not rollout_s.
 func TestRewardTime(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
-	must(t, os.WriteFile(file+".wait", nil, 0o600))
+	expect.OK(t, os.WriteFile(file+".wait", nil, 0o600))
 	const pause = 200 * time.Millisecond
 	go func() {
 		for t.Context().Err() == nil {

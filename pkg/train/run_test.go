@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
@@ -18,8 +19,6 @@ import (
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
-
-	"pgregory.net/rapid"
 )
 
 // small is a run of the base model that takes well under a second.
@@ -57,7 +56,7 @@ func options(dir string, o Observer, threads int) Options {
 func mustLoad(t testing.TB, o config.LoadOptions) config.Config {
 	t.Helper()
 	r, err := config.Load(o)
-	must(t, err)
+	expect.OK(t, err)
 	return r.Config
 }
 
@@ -65,15 +64,13 @@ func mustLoad(t testing.TB, o config.LoadOptions) config.Config {
 func modelOf(t testing.TB, c config.Model, lora config.LoRA) *policy.Model {
 	t.Helper()
 	m, err := policy.Resolve(c, lora)
-	must(t, err)
+	expect.OK(t, err)
 	return m
 }
 
 func mustRun(t testing.TB, cfg config.Config, dir string, threads int) *rundir.Run {
 	t.Helper()
-	if _, err := Run(context.Background(), cfg, options(dir, &watch{}, threads)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(Run(context.Background(), cfg, options(dir, &watch{}, threads))))
 	return open(t, dir)
 }
 
@@ -82,7 +79,7 @@ func watched(t testing.TB, cfg config.Config, dir string) *watch {
 	t.Helper()
 	w := &watch{}
 	_, err := Run(context.Background(), cfg, options(dir, w, 1))
-	must(t, err)
+	expect.OK(t, err)
 	return w
 }
 
@@ -115,7 +112,7 @@ func long(t *testing.T) {
 func open(t testing.TB, dir string) *rundir.Run {
 	t.Helper()
 	r, err := rundir.Open(dir)
-	must(t, err)
+	expect.OK(t, err)
 	return r
 }
 
@@ -159,11 +156,9 @@ func TestResumeIsExact(t *testing.T) {
 		}
 		// Lines after the checkpoint, and a partial one, are cut.
 		f, err := os.OpenFile(filepath.Join(dir, rundir.MetricsFile), os.O_APPEND|os.O_WRONLY, 0)
-		must(t, err)
-		if _, err := f.WriteString(`{"step": 99, "upd`); err != nil {
-			t.Fatal(err)
-		}
-		must(t, f.Close())
+		expect.OK(t, err)
+		expect.OK(t, expect.Err(f.WriteString(`{"step": 99, "upd`)))
+		expect.OK(t, f.Close())
 		w := &watch{}
 		if _, err := Run(context.Background(), cfg, options(dir, w, 3)); err != nil {
 			t.Fatalf("continue after step %d: %v", step, err)
@@ -259,9 +254,9 @@ func TestEvaluationLines(t *testing.T) {
 		t.Errorf("sampled validation changed with what else is evaluated: %+v and %+v", a, b)
 	}
 	best, err := model.ReadCheckpointFile(filepath.Join(r.Dir, rundir.CheckpointDir, "best.safetensors"))
-	must(t, err)
+	expect.OK(t, err)
 	last, err := model.ReadCheckpointFile(filepath.Join(r.Dir, rundir.CheckpointDir, "last.safetensors"))
-	must(t, err)
+	expect.OK(t, err)
 	if last.Params.Hash() != r.Result.WeightsSHA256 {
 		t.Error("the last checkpoint is not the result's weights")
 	}
@@ -335,7 +330,7 @@ func evaluateCheckpoint(cfg config.Config, split string, n, threads int, check b
 func mustProblems(t *testing.T, cfg config.Config) *dataset.Splits {
 	t.Helper()
 	p, err := dataset.Of(config.Resolve(cfg))
-	must(t, err)
+	expect.OK(t, err)
 	return p
 }
 
@@ -361,28 +356,9 @@ func TestProgressOfRun(t *testing.T) {
 				t.Errorf("%s: %+v", name, a)
 			}
 		}
-		if _, err := Run(t.Context(), tinyDecoder(t, c.set...), o); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(Run(t.Context(), tinyDecoder(t, c.set...), o)))
 		if len(seen) != len(c.want) {
 			t.Errorf("%s: only %v of %q", name, seen, c.want)
-		}
-	}
-}
-
-func must(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// fails checks that an error has all of the words.
-func fails(t testing.TB, err error, words ...string) {
-	t.Helper()
-	for _, word := range words {
-		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("error %v, want one with %q", err, word)
 		}
 	}
 }

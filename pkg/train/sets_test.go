@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
 	"grpo/pkg/rundir"
@@ -27,7 +28,7 @@ func svampFile(t *testing.T, n int) string {
 func writeText(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	must(t, os.WriteFile(path, []byte(text), 0o644))
+	expect.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -95,7 +96,7 @@ func TestSetsResumeExactly(t *testing.T) {
 func TestEvaluateCheckpointOnSets(t *testing.T) {
 	cfg := withSets(t)
 	all, samples, err := evaluateCheckpoint(cfg, "", 1, 1, nil)
-	must(t, err)
+	expect.OK(t, err)
 	var names []string
 	for _, e := range all {
 		names = append(names, e.Split)
@@ -114,7 +115,7 @@ func TestEvaluateCheckpointOnSets(t *testing.T) {
 func TestSetsAreRefused(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nowhere.json")
 	problems, err := dataset.Load(small().Data)
-	must(t, err)
+	expect.OK(t, err)
 	q := problems.Train[0].Question
 	for _, tt := range []struct{ name, set, file, want string }{
 		{"a missing SVAMP file", "eval.sets=validation,svamp", "svamp_file=" + missing, "nowhere.json: no such file or directory (eval.svamp_file)"},
@@ -124,7 +125,7 @@ func TestSetsAreRefused(t *testing.T) {
 			"set_size=1", `1 questions of the split "x" are also training questions`},
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
-		fails(t, errorOf(small(tt.set, tt.file), dir), tt.want)
+		expect.Error(t, errorOf(small(tt.set, tt.file), dir), tt.want)
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s: a folder was created", tt.name)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/infer"
@@ -48,7 +49,7 @@ func TestAnswerEnds(t *testing.T) {
 		}
 	}
 	e, err := of.PairEncoder()
-	must(t, err)
+	expect.OK(t, err)
 	turn := func(role, text string) preference.Text {
 		return preference.Text{Turns: []preference.Message{{Role: role, Content: text}}}
 	}

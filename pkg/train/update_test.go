@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
@@ -174,7 +175,7 @@ func TestContinuesARunWithoutSchedule(t *testing.T) {
 	}
 	text := strings.Join(lines, "")
 	old, err := config.LoadText("config.yaml", []byte(text))
-	must(t, err)
+	expect.OK(t, err)
 	if diff := config.Diff(old.Config, cfg); len(diff) > 0 || config.Hash(old.Config) != config.Hash(cfg) {
 		t.Errorf("differences %v, hashes %s and %s", diff, config.Hash(old.Config), config.Hash(cfg))
 	}
@@ -191,17 +192,17 @@ func TestContinuesARunWithoutSchedule(t *testing.T) {
 // checkpoints, with valid checksums.
 func rewriteConfig(t *testing.T, dir, text string) {
 	t.Helper()
-	must(t, os.WriteFile(filepath.Join(dir, rundir.ConfigFile), []byte(text), 0o644))
+	expect.OK(t, os.WriteFile(filepath.Join(dir, rundir.ConfigFile), []byte(text), 0o644))
 	path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 	c, err := policy.ReadOwn(path)
-	must(t, err)
+	expect.OK(t, err)
 	c.Metadata[rundir.ConfigKey] = text
 	data, err := c.EncodeChecksummed()
-	must(t, err)
-	must(t, rundir.WriteFileAtomic(path, data))
+	expect.OK(t, err)
+	expect.OK(t, rundir.WriteFileAtomic(path, data))
 	sums := filepath.Join(dir, rundir.CheckpointDir, rundir.ChecksumsFile)
 	var s rundir.Checksums
-	must(t, rundir.ReadJSON(sums, &s))
+	expect.OK(t, rundir.ReadJSON(sums, &s))
 	s.Files[rundir.ConfigFile] = rundir.PrefixOf([]byte(text))
-	must(t, rundir.WriteJSON(sums, s))
+	expect.OK(t, rundir.WriteJSON(sums, s))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/model/tinylm"
@@ -19,15 +20,15 @@ import (
 func writeWeights(t *testing.T, path string, hidden, layers int, spoil func(*tinylm.Weights)) {
 	t.Helper()
 	p, err := tinylm.NewWeights(tinylm.Spec{Vocab: tokenizer.VocabSize, Hidden: hidden, Layers: layers})
-	must(t, err)
+	expect.OK(t, err)
 	p.Init(1)
 	if spoil != nil {
 		spoil(p)
 	}
 	data, err := (&model.Checkpoint{Params: p.Params}).Encode()
-	must(t, err)
-	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must(t, os.WriteFile(path, data, 0o644))
+	expect.OK(t, err)
+	expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	expect.OK(t, os.WriteFile(path, data, 0o644))
 }
 
 // Weights with NaN or Inf are refused wherever they come from, with the tensor and the index: an
@@ -70,12 +71,12 @@ func TestResumeRefusesWeightsThatAreNotFinite(t *testing.T) {
 	dir := interrupted(t, cfg, 3)
 	path := filepath.Join(dir, rundir.CheckpointDir, rundir.LastFile)
 	c, err := model.ReadCheckpointFile(path)
-	must(t, err)
+	expect.OK(t, err)
 	c.Params.Flat[0] = float32(math.Inf(1))
 	data, err := c.EncodeChecksummed()
-	must(t, err)
-	must(t, os.WriteFile(path, data, 0o644))
-	fails(t, errorOf(cfg, dir), `tensor "embed.weight" has +Inf at [0 0]`)
+	expect.OK(t, err)
+	expect.OK(t, os.WriteFile(path, data, 0o644))
+	expect.Error(t, errorOf(cfg, dir), `tensor "embed.weight" has +Inf at [0 0]`)
 }
 
 // The width and depth of a model are its checkpoint's, in every form in which model.init names one,
@@ -87,7 +88,7 @@ func TestModelSizeFollowsTheCheckpoint(t *testing.T) {
 	writeWeights(t, "run/checkpoint/best.safetensors", 24, 2, nil)
 	writeWeights(t, "kept/checkpoint/best.safetensors", 12, 2, nil)
 	writeWeights(t, "bare", 10, 1, nil)
-	must(t, os.MkdirAll("empty", 0o755))
+	expect.OK(t, os.MkdirAll("empty", 0o755))
 	load := func(set ...string) (config.Config, error) {
 		r, err := config.Load(config.LoadOptions{Path: "smoke", Set: set, Checkpoint: policy.FindCheckpoint})
 		if err != nil {
@@ -124,7 +125,7 @@ func TestModelSizeFollowsTheCheckpoint(t *testing.T) {
 	if _, err := load("model.init=base16", "hidden_size=16"); err != nil {
 		t.Errorf("the same size twice: %v", err)
 	}
-	for name, tt := range map[string]struct {
+	for _, tt := range map[string]struct {
 		set  []string
 		want string
 	}{
@@ -133,9 +134,7 @@ func TestModelSizeFollowsTheCheckpoint(t *testing.T) {
 		"an empty folder": {[]string{"model.init=empty"}, "model.init (empty, --set model.init): no weights in this folder: none of model.safetensors, checkpoint/last.safetensors, checkpoint/best.safetensors"},
 		"a slip":          {[]string{"model.init=bas"}, `did you mean "base"?`},
 	} {
-		if _, err := load(tt.set...); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: error %v, want it to hold %q", name, err, tt.want)
-		}
+		expect.Error(t, expect.Err(load(tt.set...)), tt.want)
 	}
 	if c, err := load("teacher=base16", "loss_type=grpo_clip"); err != nil || c.Algorithm.Teacher != "base16/model.safetensors" || c.Model.HiddenSize != 64 {
 		t.Errorf("teacher: %+v, %v", c.Algorithm.Teacher, err)
