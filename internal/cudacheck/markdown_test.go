@@ -1,11 +1,12 @@
 package main
 
 import (
-	"grpo/internal/expect"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // The document has a place for every part.

@@ -2,12 +2,13 @@ package main
 
 import (
 	"errors"
-	"grpo/internal/expect"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"grpo/internal/expect"
 )
 
 // fakes is a check with shell scripts in place of the programs.

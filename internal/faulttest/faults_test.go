@@ -20,10 +20,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"grpo/internal/expect"
 	"os"
 	"testing"
 	"time"
+
+	"grpo/internal/expect"
 )
 
 // fault is one kind of fault. try returns what happened; a [skip] is the reason for

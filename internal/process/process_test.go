@@ -1,12 +1,13 @@
 package process
 
 import (
-	"grpo/internal/expect"
 	"os"
 	"os/exec"
 	"runtime"
 	"testing"
 	"time"
+
+	"grpo/internal/expect"
 )
 
 func TestHere(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"grpo/internal/expect"
 	"os"
 	"os/exec"
 	"runtime"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"grpo/internal/expect"
 )
 
 // modeName is the environment variable that makes this test program one of the programs of the tests.

@@ -3,7 +3,6 @@
 package regular
 
 import (
-	"grpo/internal/expect"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // Every function gets every kind of file. want is part of the error; "" is success.

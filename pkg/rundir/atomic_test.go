@@ -2,13 +2,14 @@ package rundir
 
 import (
 	"fmt"
-	"grpo/internal/expect"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"grpo/internal/expect"
 )
 
 func write(t *testing.T, path, content string) {

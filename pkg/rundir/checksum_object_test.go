@@ -2,7 +2,6 @@ package rundir
 
 import (
 	"encoding/json"
-	"grpo/internal/expect"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -10,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 // someResult has values that are hard to encode: NaN, nil, characters that HTML escapes.

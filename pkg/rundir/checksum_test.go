@@ -2,11 +2,12 @@ package rundir
 
 import (
 	"errors"
-	"grpo/internal/expect"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // saveChecksums writes the checksums of an unfinished run whose logs have complete lines.
@@ -142,9 +143,7 @@ func TestPrefixHolds(t *testing.T) {
 			write(t, path, tt.content)
 			err := p.Holds(path)
 			if tt.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				expect.OK(t, err)
 				return
 			}
 			expect.Error(t, err, tt.want, path)

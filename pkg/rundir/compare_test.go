@@ -1,10 +1,10 @@
 package rundir
 
 import (
-	"grpo/internal/expect"
 	"math"
-	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func TestCompareMetrics(t *testing.T) {
@@ -41,11 +41,10 @@ func TestCompareMetrics(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			err := CompareMetrics(base(), tt.change(base()))
-			switch {
-			case tt.want == "" && err != nil:
-				t.Error(err)
-			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
-				t.Errorf("error %v, want one with %q", err, tt.want)
+			if tt.want == "" {
+				expect.OK(t, err)
+			} else {
+				expect.Error(t, err, tt.want)
 			}
 		})
 	}
@@ -54,14 +53,10 @@ func TestCompareMetrics(t *testing.T) {
 func TestCompareEvalsAndSamples(t *testing.T) {
 	a := []Eval{{Step: 10, Split: SplitVal, Greedy: &Counts{N: 4, CorrectNum: 1}}}
 	b := []Eval{{Step: 10, Split: SplitVal, Greedy: &Counts{N: 4, CorrectNum: 2}}}
-	if err := CompareEvals(a, a); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, CompareEvals(a, a))
 	expect.Error(t, CompareEvals(a, b), "line 1 (step 10): greedy.correct_num: 1 and 2")
 	s := []Sample{{Step: 5, Completion: "#### 12"}}
 	u := []Sample{{Step: 5, Completion: "#### 13"}}
-	if err := CompareSamples(s, s); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, CompareSamples(s, s))
 	expect.Error(t, CompareSamples(s, u), `completion: "#### 12" and "#### 13"`)
 }

@@ -2,12 +2,13 @@ package rundir
 
 import (
 	"errors"
-	"grpo/internal/expect"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func filled(content string) func(string) error {

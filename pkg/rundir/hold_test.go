@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"grpo/internal/expect"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"grpo/internal/expect"
 )
 
 func lock(t *testing.T, dir string) *Hold {

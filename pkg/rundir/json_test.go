@@ -2,13 +2,14 @@ package rundir
 
 import (
 	"encoding/json"
-	"grpo/internal/expect"
 	"math"
 	"path/filepath"
 	"testing"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 func ptr[T any](v T) *T { return &v }

@@ -5,13 +5,14 @@ package rundir
 import (
 	"errors"
 	"fmt"
-	"grpo/internal/expect"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // These tests use real faults of the system: a full disk, limits on the size and number of open

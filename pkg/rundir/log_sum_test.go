@@ -3,12 +3,13 @@ package rundir
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"grpo/internal/expect"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 )
 
 // After any sequence of appending, cutting and reopening, the running sum is that of the file.
@@ -17,28 +18,25 @@ func TestLogSumIsTheFiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		path := filepath.Join(dir, "m.jsonl")
 		os.Remove(path)
-		must := func(err error) {
-			expect.OK(t, err)
-		}
 		l, err := OpenLog(path)
-		must(err)
+		expect.OK(t, err)
 		ends := []int64{0}
 		for range rapid.IntRange(1, 12).Draw(t, "moves") {
 			switch rapid.IntRange(0, 3).Draw(t, "move") {
 			case 0:
-				must(l.Close())
+				expect.OK(t, l.Close())
 				l, err = OpenLog(path)
-				must(err)
+				expect.OK(t, err)
 			case 1:
 				k := rapid.IntRange(0, len(ends)-1).Draw(t, "cut")
-				must(l.TruncateTo(ends[k]))
+				expect.OK(t, l.TruncateTo(ends[k]))
 				ends = ends[:k+1]
 			default:
-				must(l.Append(line{Step: len(ends), Text: rapid.String().Draw(t, "text")}))
+				expect.OK(t, l.Append(line{Step: len(ends), Text: rapid.String().Draw(t, "text")}))
 				ends = append(ends, l.Size())
 			}
 			data, err := os.ReadFile(path)
-			must(err)
+			expect.OK(t, err)
 			sum := sha256.Sum256(data)
 			if l.Sum() != hex.EncodeToString(sum[:]) || l.Size() != int64(len(data)) {
 				t.Fatalf("sum and size are not those of the file of %d bytes", len(data))
@@ -47,7 +45,7 @@ func TestLogSumIsTheFiles(t *testing.T) {
 				t.Fatalf("%+v is not %+v", p, PrefixOf(data))
 			}
 		}
-		must(l.Close())
+		expect.OK(t, l.Close())
 	})
 }
 

@@ -1,13 +1,14 @@
 package rundir
 
 import (
-	"grpo/internal/expect"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func counts(n, right, wrong int) Counts {

@@ -2,11 +2,12 @@ package rundir
 
 import (
 	"encoding/csv"
-	"grpo/internal/expect"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func TestScalars(t *testing.T) {
