@@ -30,10 +30,10 @@ func Collapse(x, n, y, m int) (p, fisher float64) {
 		}
 	}
 	at := func(q float64) float64 {
-		first, second := distuv.Binomial{N: float64(n), P: q}, distuv.Binomial{N: float64(m), P: q}
+		first, second := binomial(n, q), binomial(m, q)
 		sum := 0.0
 		for _, t := range tables {
-			sum += first.Prob(float64(t[0])) * second.Prob(float64(t[1]))
+			sum += first[t[0]] * second[t[1]]
 		}
 		return sum
 	}
@@ -55,6 +55,15 @@ func Collapse(x, n, y, m int) (p, fisher float64) {
 		}
 	}
 	return min(1, max(at(best), at((lo+hi)/2))), fisher
+}
+
+// binomial has the probabilities of 0 to n successes.
+func binomial(n int, q float64) []float64 {
+	out := make([]float64, n+1)
+	for i := range out {
+		out[i] = distuv.Binomial{N: float64(n), P: q}.Prob(float64(i))
+	}
+	return out
 }
 
 // fisherTwoSided sums the probabilities of the tables with the same margins that are no likelier

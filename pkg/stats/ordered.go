@@ -29,6 +29,22 @@ const OrderedWeight = 0.5
 // but stopped has p 1 and q -1: it is last and counts. The result has the order of the input.
 func Ordered(p, q []float64, weight float64) []float64 {
 	out := slices.Clone(p)
+	for _, s := range OrderedSteps(p, q, weight) {
+		out[s.Index] = s.Adjusted
+	}
+	return out
+}
+
+// OrderedStep takes one comparison out of the rest: its index, its share of the level (c), and its
+// adjusted p value.
+type OrderedStep struct {
+	Index           int
+	Share, Adjusted float64
+}
+
+// OrderedSteps are the steps of [Ordered].
+func OrderedSteps(p, q []float64, weight float64) []OrderedStep {
+	var steps []OrderedStep
 	var rest []int
 	for i, v := range p {
 		if IsFinite(v) {
@@ -43,22 +59,22 @@ func Ordered(p, q []float64, weight float64) []float64 {
 				first = i
 			}
 		}
-		share := (1 - weight) / float64(len(rest))
-		least, at := math.Inf(1), 0
+		equal := (1 - weight) / float64(len(rest))
+		least, at, share := math.Inf(1), 0, 0.0
 		for k, i := range rest {
-			c := share
+			c := equal
 			if i == first {
 				c += weight
 			}
 			if ratio := p[i] / c; ratio < least { // never with c = 0: p/0 is not below infinity
-				least, at = ratio, k
+				least, at, share = ratio, k, c
 			}
 		}
 		adjusted = max(adjusted, min(1, least))
-		out[rest[at]] = adjusted
+		steps = append(steps, OrderedStep{rest[at], share, adjusted})
 		rest = slices.Delete(rest, at, at+1)
 	}
-	return out
+	return steps
 }
 
 // Holm adjusts the p values of m comparisons. Whichever hypotheses are true, the

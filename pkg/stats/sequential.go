@@ -10,19 +10,27 @@ type Look struct {
 }
 
 // PlannedLooks are the looks of a plan that begins with from seeds and ends with at most to: the
-// seeds double from look to look. The first gets half of [Alpha], each later one half of what is
-// left, and the last one all of it. The levels add up to Alpha, so that by Bonferroni's inequality
-// any false claim at any look has a probability of at most Alpha.
+// seeds double from look to look. [LooksAt] has their levels.
 func PlannedLooks(from, to int) []Look {
-	var looks []Look
-	left := Alpha
-	for n := from; ; n *= 2 {
-		if n >= to {
-			return append(looks, Look{to, left})
-		}
-		left /= 2
-		looks = append(looks, Look{n, left})
+	var seeds []int
+	for n := from; n < to; n *= 2 {
+		seeds = append(seeds, n)
 	}
+	return LooksAt(append(seeds, to))
+}
+
+// LooksAt are looks at these numbers of seeds. The first gets half of [Alpha], each later one half of
+// what is left, and the last one all of it. The levels add up to Alpha, so that by Bonferroni's
+// inequality any false claim at any look has a probability of at most Alpha.
+func LooksAt(seeds []int) []Look {
+	looks, left := make([]Look, len(seeds)), Alpha
+	for k, n := range seeds {
+		if k < len(seeds)-1 {
+			left /= 2
+		}
+		looks[k] = Look{n, left}
+	}
+	return looks
 }
 
 // Sequential returns the p values of paired comparisons of arms over planned looks:
