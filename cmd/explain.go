@@ -28,11 +28,11 @@ func newExplain(s *State) *cobra.Command {
 		Short: "Work through the math on small examples or on your own numbers",
 		Long: `Explain computes small worked examples with the functions that training uses:
 length normalization, advantages, clipping, aggregation, overlong filtering, a whole
-loss step by step, and the losses of preference pairs and of reward models. Flags
-change the numbers. It writes no files, except that advantages, clip, aggregation and
+loss step by step, the losses of preference pairs and of reward models, and the tests
+behind a verdict. Flags change the numbers. It writes no files, except that advantages, clip, aggregation and
 dpo plot a figure with --out.
 
---batch computes losses and gradients, advantages or rewards of your own file.
+--batch computes losses and gradients, advantages, rewards or tests of your own file.
 "logprobs" prints the log-probability of each token of a completion.`,
 		Example: `  grpo explain lengthnorm
   grpo explain advantages --group 1,1,0,0 --group 1,0,0,0
@@ -43,7 +43,8 @@ dpo plot a figure with --out.
 	}
 	c.AddCommand(newExplainLengthNorm(s), newExplainAdvantages(s), newExplainClip(s),
 		newExplainAggregation(s), newExplainOverlong(s), newExplainWalkthrough(s),
-		newExplainDPO(s), newExplainRewardModel(s), newExplainLoss(s), newExplainReward(s), newExplainLogProbs(s))
+		newExplainDPO(s), newExplainRewardModel(s), newExplainVerdict(s), newExplainLoss(s), newExplainReward(s),
+		newExplainLogProbs(s))
 	return c
 }
 

@@ -168,6 +168,10 @@ func TestOptions(t *testing.T) {
 			&explainOptions[explain.AdvantageOptions]{json: true, out: "f", numbers: explain.AdvantageOptions{
 				Prompts: []explain.Prompt{{Name: "prompt 0", Rewards: []float64{1, 0}}, {Name: "prompt 1", Rewards: []float64{0, 0}}},
 				Nearly:  []float64{1, 0.9}}}},
+		{"explain verdict --arm a=1,2 --arm b=0,1 --weight 0 --looks 2,4 --stopped c", &explainOptions[explain.VerdictOptions]{
+			numbers: explain.VerdictOptions{Arms: []explain.VerdictArm{{Name: "a", Values: []float64{1, 2}}, {Name: "b", Values: []float64{0, 1}}},
+				Margin: 0.02, Looks: []int{2, 4}, Stopped: []string{"c"}}}},
+		{"explain verdict --batch f", &batchOptions{file: "f"}},
 		{"explain advantages --batch f --json", &batchOptions{file: "f", eps: explain.TRLEps, json: true}},
 		{"explain advantages --batch f --eps 0.5", &batchOptions{file: "f", eps: 0.5}},
 		{"explain clip --logp -1 --epsilon-high 0.3,0.4 --out c.png", &explainOptions[explain.ClipOptions]{out: "c.png",

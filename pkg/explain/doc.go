@@ -1,8 +1,8 @@
 // Package explain works through the math of pkg/rl on a few numbers and explains the results. `grpo
 // explain` uses it.
 //
-// All numbers are computed by pkg/rl (rewards by pkg/gsm8k, log-probabilities by pkg/model) from
-// inputs that the caller can change; none are constants. The subjects:
+// All numbers are computed by pkg/rl (rewards by pkg/gsm8k, log-probabilities by pkg/model, tests by
+// pkg/stats) from inputs that the caller can change; none are constants. The subjects:
 //
 //	lengthnorm.go    masked_mean and masked_normalize
 //	advantages.go    local, global and hybrid normalization; a nearly equal group
@@ -12,6 +12,7 @@
 //	walkthrough.go   from rewards to the scalar loss, matrix by matrix
 //	dpo.go           the losses of preference pairs
 //	rewardmodel.go   the loss of a reward model
+//	verdict.go       the tests behind a verdict
 //	logprobs.go      the log-probability of each token of a completion
 //
 // A subject is a function from options to a result. The result can be written as JSON and as text,
@@ -19,6 +20,6 @@
 // page.go renders.
 //
 // The batch files compute a user's own cases, in the formats of the reference data of TRL, verl and
-// the assignment: batch.go reads them into structs, and the others compute losses, advantages and
-// rewards. An error names the file, the line, the case and the field.
+// the assignment (verdicts in one of their own): batch.go reads them into structs, and the others
+// compute losses, advantages, rewards and tests. An error names the file, the line, the case and the field.
 package explain

@@ -33,6 +33,7 @@ var pages = func() *template.Template {
 		"div": func(x, y float64) float64 { return x / y }, "float": func(n int) float64 { return float64(n) },
 		"sub": func(x, y float64) float64 { return x - y }, "neg": func(x float64) float64 { return -x },
 		"minus": func(x, y int) int { return x - y },
+		"cell":  cell, "arm": armName,
 	})
 	files, err := pageFiles.ReadDir("pages")
 	for _, f := range files {
