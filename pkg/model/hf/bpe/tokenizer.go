@@ -150,14 +150,10 @@ func newMerger(vocab map[string]int32, merges []merge, ignoreMerges bool) (*merg
 // own ids. The template's tokens are not added; see [Tokenizer.Begin].
 func (t *Tokenizer) Encode(text string) []int32 { return t.encode(text, 0, 0) }
 
-// EncodePlain is Encode, but special tokens in the text are encoded as plain text:
-// what users typed cannot end a turn.
-func (t *Tokenizer) EncodePlain(text string) []int32 { return t.encode(text, 0, len(text)) }
-
 // EncodeAround returns the ids of before + text + after. Special tokens are found in
-// before and after; in text they are plain text. Everything else is split and merged
-// across the boundaries, so that without special tokens in text the ids are those of
-// [Tokenizer.Encode].
+// before and after; in text they are plain text: what users typed cannot end a turn.
+// Everything else is split and merged across the boundaries, so that without special
+// tokens in text the ids are those of [Tokenizer.Encode].
 func (t *Tokenizer) EncodeAround(before, text, after string) []int32 {
 	return t.encode(before+text+after, len(before), len(before)+len(text))
 }

@@ -40,7 +40,7 @@ func TestEncode(t *testing.T) {
 	if got, want := tok.Encode("the the<end>"), []int32{257, 258, 259}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got, want := tok.EncodePlain("<end><think>"), []int32{'<', 'e', 'n', 'd', '>', 260}; !slices.Equal(got, want) {
+	if got, want := tok.EncodeAround("", "<end><think>", ""), []int32{'<', 'e', 'n', 'd', '>', 260}; !slices.Equal(got, want) {
 		t.Errorf("as plain text %v, want %v", got, want)
 	}
 	if got, want := tok.EncodeAround("<end>t", "he<end", "><end>"), []int32{259, 257, '<', 'e', 'n', 'd', '>', 259}; !slices.Equal(got, want) {
