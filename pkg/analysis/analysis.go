@@ -133,7 +133,13 @@ type Analysis struct {
 	// BestBadge is what tables call that arm: "best" only where it beats every other
 	// arm with a result, else what can be said of its mean. It is empty where there is
 	// nothing to compare, or where an arm that diverged or is a control ends higher.
-	BestBadge   string       `json:"-"`
+	BestBadge string `json:"-"`
+	// BestChosen is the mean of the arm with the highest mean over the other seeds, seed by seed: the
+	// reward of an arm that is chosen in this way, without the luck that the choice adds to Best's mean.
+	// NaN unless all candidates have all seeds.
+	BestChosen float64 `json:"best_chosen_by_other_seeds"`
+	// Margin is the difference in the final reward that counts as none (report.margin).
+	Margin      float64      `json:"margin"`
 	Comparisons []Comparison `json:"comparisons"`
 	Findings    []Finding    `json:"findings"`
 	// Base and Majority are the base level and the majority-answer baseline; NaN
@@ -153,7 +159,7 @@ type Analysis struct {
 // It is an error if the runs of the sweep don't belong to its arms and seeds.
 func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
 	sw = printableSweep(sw)
-	a := &Analysis{Sweep: sw, Best: -1, Arms: []ArmResult{}, Comparisons: []Comparison{}}
+	a := &Analysis{Sweep: sw, Best: -1, Arms: []ArmResult{}, Comparisons: []Comparison{}, Margin: marginOf(sw)}
 	for i, arm := range sw.Manifest.Arms {
 		states, err := seedStates(sw, i)
 		if err != nil {
@@ -165,7 +171,7 @@ func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
 		}
 	}
 	a.levels()
-	a.Best = bestArm(a.Arms, func(r ArmResult) bool { return !r.Arm.Control && r.Diverged == 0 })
+	a.Best, a.BestChosen = bestArm(a.Arms, isCandidate), a.bestChosen()
 	a.compareArms()
 	a.BestBadge = a.bestBadge()
 	a.Findings = a.findings()
@@ -318,10 +324,7 @@ func shared(x []float64) float64 {
 // BadgeBest is the badge of an arm that beats every other.
 const BadgeBest = "best"
 
-const (
-	badgeTied = "highest mean, not separable"
-	badgeMean = "highest mean"
-)
+const badgeMean = "highest mean"
 
 func (a *Analysis) bestBadge() string {
 	badge := ""
@@ -332,18 +335,59 @@ func (a *Analysis) bestBadge() string {
 		if r.Of(FinalMetric).Mean > a.Arms[a.Best].Of(FinalMetric).Mean {
 			return ""
 		}
-		switch c := a.Find(FinalMetric.Name, a.Best, i); {
-		case c != nil && !c.Separable:
-			badge = badgeTied
-		case c == nil || c.Mean < 0: // not compared, or lower on the seeds that both have
-			if badge != badgeTied {
-				badge = badgeMean
-			}
-		case badge == "":
-			badge = BadgeBest
+		c := a.Find(FinalMetric.Name, a.Best, i)
+		if c == nil || !c.Separable || c.Mean < 0 { // lower on the seeds that both have
+			badge = badgeMean
 		}
+		badge = cmp.Or(badge, BadgeBest)
 	}
 	return badge
+}
+
+// isCandidate: the arm may be proposed as the best.
+func isCandidate(r ArmResult) bool { return !r.Arm.Control && r.Diverged == 0 }
+
+// bestChosen is [Analysis.BestChosen].
+func (a *Analysis) bestChosen() float64 {
+	var candidates []Summary
+	seeds := len(a.Sweep.Manifest.Seeds)
+	for _, r := range a.Arms {
+		final := r.Of(FinalMetric)
+		switch {
+		case !isCandidate(r) || r.Stopped > 0:
+		case final.N < seeds:
+			return math.NaN()
+		default:
+			candidates = append(candidates, final)
+		}
+	}
+	if len(candidates) < 2 || seeds < 2 || a.Sweep.Manifest.BestOver != "" {
+		return math.NaN()
+	}
+	sum := 0.0
+	for s := range seeds {
+		best := slices.MaxFunc(candidates, func(x, y Summary) int { // the first of equals
+			return cmp.Compare(x.Mean*float64(seeds)-x.Values[s], y.Mean*float64(seeds)-y.Values[s])
+		})
+		sum += best.Values[s]
+	}
+	return sum / float64(seeds)
+}
+
+// defaultMargin is report.margin of sweeps that do not have the key.
+const defaultMargin = 0.02
+
+// marginOf is report.margin of the sweep's base configuration.
+func marginOf(sw *sweepdir.Sweep) float64 {
+	base := sw.Manifest.Base
+	if base == "" && len(sw.Manifest.Runs) > 0 {
+		base = sw.Manifest.Runs[0].Config
+	}
+	info, err := ReadInfo(&rundir.Run{Dir: sw.Dir, Config: []byte(base)})
+	if margin := info.Report.Margin; err == nil && margin > 0 && margin < 1 {
+		return margin
+	}
+	return defaultMargin
 }
 
 // bestArm is the arm of the highest mean final reward among those that are

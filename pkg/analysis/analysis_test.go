@@ -176,16 +176,19 @@ func TestWhichArmsAreCompared(t *testing.T) {
 		sweep  *sweepdir.Sweep
 		want   []string
 		family int
+		others int // pairs in which other metrics are compared
 	}{
 		{"a grid with a reference", referred, []string{
-			"x0y1 - x0y0", "x1y0 - x1y1", "x1y0 - x0y0", "x0y1 - x1y1",
-			"loss_type: reinforce_with_baseline - no_baseline, at length_normalization masked_mean - loss_type: reinforce_with_baseline - no_baseline, at length_normalization masked_normalize",
-		}, 4},
-		{"with a reference", three("x"), []string{"y - x", "z - x"}, 2},
-		{"with the best", three(""), []string{"y - x", "y - z"}, 3},
-		{"controls are not compared with each other", controls, []string{"x - y", "x - z"}, 2},
-		{"two arms", reporttest.BaselineSweep(4), []string{"reinforce_with_baseline - no_baseline"}, 1},
-		{"a grid of axes", axes, []string{"x1y0 - x0y0", "x1y1 - x0y1", "x0y1 - x0y0", "x1y1 - x1y0", "x: 1 - 0, at y 0 - x: 1 - 0, at y 1"}, 4},
+			"loss_type reinforce_with_baseline - loss_type no_baseline",
+			"length_normalization masked_normalize - length_normalization masked_mean",
+			"loss_type: half of reinforce_with_baseline - no_baseline, at length_normalization masked_normalize - " +
+				"loss_type: half of reinforce_with_baseline - no_baseline, at length_normalization masked_mean",
+		}, 3, 4},
+		{"with a reference", three("x"), []string{"y - x", "z - x"}, 2, 2},
+		{"with the best", three(""), []string{"y - x", "y - z", "x - z"}, 3, 2},
+		{"controls are not compared with each other", controls, []string{"x - y", "x - z"}, 2, 2},
+		{"two arms", reporttest.BaselineSweep(4), []string{"reinforce_with_baseline - no_baseline"}, 1, 1},
+		{"a grid of axes", axes, []string{"x 1 - x 0", "y 1 - y 0", "x: half of 1 - 0, at y 1 - x: half of 1 - 0, at y 0"}, 3, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := mustAnalyse(t, tt.sweep)
@@ -201,12 +204,8 @@ func TestWhichArmsAreCompared(t *testing.T) {
 					others++
 				}
 			}
-			pairs := len(tt.want)
-			if tt.family == 4 {
-				pairs = 4
-			}
-			if others != 6*pairs {
-				t.Errorf("%d comparisons of other metrics for %d pairs", others, pairs)
+			if others != 6*tt.others {
+				t.Errorf("%d comparisons of other metrics for %d pairs", others, tt.others)
 			}
 		})
 	}
@@ -229,8 +228,15 @@ func TestComparisonNumbers(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	// R: power.t.test(delta = .25, sd = .204124, power = .8, type = "paired") is 7.42.
-	if c.SeedsNeeded != 8 {
-		t.Errorf("%d seeds needed", c.SeedsNeeded)
+	if n, most := c.SeedsFor(.25); n != 8 || most <= n {
+		t.Errorf("%d seeds, at most %d, see a difference of .25", n, most)
+	}
+	// qt(.95, 3)*.204124/2 = .240189.
+	if !scalar.EqualWithinAbs(c.Bound, .490189, 1e-5) {
+		t.Errorf("at most %v", c.Bound)
+	}
+	if !scalar.EqualWithinAbs(c.Test.Mean, .25, .002) || c.Test.N != 4 {
+		t.Errorf("on the test problems %+v", c.Test)
 	}
 }
 
@@ -260,12 +266,13 @@ func TestInteractionNumbers(t *testing.T) {
 	at := slices.IndexFunc(a.Comparisons, func(c Comparison) bool { return c.Kind == KindInteraction })
 	c := a.Comparisons[at]
 	for k := range 4 {
-		want := a.Arms[1].Of(FinalMetric).Values[k] - a.Arms[0].Of(FinalMetric).Values[k] - (a.Arms[3].Of(FinalMetric).Values[k] - a.Arms[2].Of(FinalMetric).Values[k])
+		of := func(arm int) float64 { return a.Arms[arm].Of(FinalMetric).Values[k] }
+		want := ((of(3) - of(2)) - (of(1) - of(0))) / 2
 		if !statstest.Same(c.Diffs[k], want) {
 			t.Errorf("seed %d: %v, want %v", k+1, c.Diffs[k], want)
 		}
 	}
-	if c.P != c.PHolm || !c.Separable || !strings.Contains(c.A, "at length_normalization masked_mean") {
+	if c.Family != 3 || !c.Separable || !strings.Contains(c.B, "at length_normalization masked_mean") {
 		t.Errorf("%+v", c)
 	}
 }

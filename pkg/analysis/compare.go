@@ -13,8 +13,10 @@ import (
 const (
 	// KindPair is one arm against another.
 	KindPair = "pair"
-	// KindInteraction is a difference of differences in a grid of two keys with
-	// two values each: A and B are not arms, but name the two differences.
+	// The contrasts of a grid of two keys with two values each: the effect of a key, as the mean over
+	// both values of the other key, and half of the difference between its effects at these. A and B
+	// are not arms, but name the two means that are compared.
+	KindEffect      = "effect"
 	KindInteraction = "interaction"
 )
 
@@ -33,53 +35,77 @@ type Comparison struct {
 	Lo     float64   `json:"lo"`
 	Hi     float64   `json:"hi"`
 	P      float64   `json:"p"` // two-sided
-	// PHolm is P after Holm's adjustment over its family: for the final reward, the
-	// planned comparisons, or all pairs of arms where the data chose the arm that the
-	// others are compared with; all comparisons of all other metrics together are the
-	// second family; the interaction is a family of its own.
-	PHolm float64 `json:"p_adjusted"`
+	// MeanSquare of the differences orders the comparisons of a family ([stats.Ordered]).
+	MeanSquare float64 `json:"mean_square"`
+	// PAdjusted is P after the adjustment over its family: for the final reward, the planned
+	// comparisons, or all pairs of arms where the data chose the arm that the others are compared
+	// with, by [stats.Ordered]; all comparisons of all other metrics together are the second
+	// family, by [stats.Holm].
+	PAdjusted float64 `json:"p_adjusted"`
 	// Separable: the difference differs from 0 at the 5% level after the adjustment.
 	Separable bool `json:"separable"`
-	// SeedsNeeded estimates the seeds that would separate a difference of this size
-	// with a power of 80%; 1001 means more than 1000. It is 0 where the difference is
-	// separable already, where nothing can be estimated, and for metrics other than
-	// the final reward.
-	SeedsNeeded int `json:"seeds_needed"`
+	// Bound: the true difference has at most this size, with 95% confidence ([stats.Estimate.Bound]).
+	Bound float64 `json:"bound"`
+	// PSame is the p value of the true difference being as large as the margin ([stats.Estimate.TOST]),
+	// adjusted by Holm over the family, and Same whether it is at most 5%. Of the final reward only.
+	PSame float64 `json:"tost_p"`
+	Same  bool    `json:"same_within"`
+	// Test is the same difference on the test problems of the same runs; nil without them.
+	Test *Summary `json:"test,omitempty"`
+	// Aside marks a pair of the family that does not have the arm with which the others are compared.
+	Aside bool `json:"aside,omitempty"`
 
 	// Text is the sentence of package report; empty in an analysis.
 	Text string `json:"text"`
 
 	Resolution float64 // the unit in which the metric is counted
 	Family     int     // size of the family over which P was adjusted
-	ArmA, ArmB int     // indexes of the arms; -1 for an interaction
+	ArmA, ArmB int     // indexes of the arms; -1 for a contrast
 	Reversed   bool    // the order of A and B is not that of the plan
+	Ordered    bool    // P was adjusted by the ordered test
+
+	estimate stats.Estimate
 }
 
 // newComparison is the comparison of paired differences before any adjustment.
 func newComparison(diffs []float64, resolution float64) Comparison {
-	e := stats.StudentT(diffs, resolution)
-	return Comparison{
-		Diffs: diffs, N: e.N, Mean: e.Mean, SD: e.SD, Lo: e.Lo, Hi: e.Hi,
-		P: e.P, PHolm: e.P, Resolution: resolution,
-	}
+	c := Comparison{Diffs: diffs, MeanSquare: stats.MeanSquare(diffs), Resolution: resolution, PSame: math.NaN()}
+	c.use(stats.StudentT(diffs, resolution))
+	return c
 }
 
-// targetPower is the power of [Comparison.SeedsNeeded].
-const targetPower = 0.8
+// use sets what follows from an estimate of the mean difference.
+func (c *Comparison) use(e stats.Estimate) {
+	c.estimate = e
+	c.N, c.Mean, c.SD, c.Lo, c.Hi, c.P, c.PAdjusted = e.N, e.Mean, e.SD, e.Lo, e.Hi, e.P, e.P
+	c.Bound = e.Bound(stats.Alpha)
+}
 
 // adjust sets the adjusted p value and what follows from it.
-func (c *Comparison) adjust(p float64) {
-	c.PHolm = p
+func (c *Comparison) adjust(p float64, family int) {
+	c.PAdjusted, c.Family = p, family
 	c.Separable = p <= stats.Alpha
+}
+
+// targetPower is the power of [Comparison.Visible] and [Comparison.SeedsFor].
+const targetPower = 0.8
+
+// Visible is the true difference that this number of seeds detects with a power of 80% at the 5%
+// level, if the spread is what it is here; NaN for fewer than two seeds.
+func (c *Comparison) Visible() float64 {
+	return max(c.SD, c.Resolution) * stats.EffectForPower(c.N, stats.Alpha, targetPower)
+}
+
+// SeedsFor is the number of seeds that detect a true difference of that size with a power of 80%
+// at the 5% level: if the spread is what it is here, and if it is at its upper 80% bound. 0 means
+// more than [stats.MaxPairs], or that nothing can be said.
+func (c *Comparison) SeedsFor(difference float64) (likely, most int) {
 	sd := max(c.SD, c.Resolution)
-	if c.Separable || c.N < 2 || c.Mean == 0 || c.Metric != FinalMetric.Name || !(sd > 0) {
-		return
+	if c.N < 2 || !(sd > 0) {
+		return 0, 0
 	}
-	alpha := stats.Alpha
-	if c.P > 0 && p > c.P {
-		alpha *= c.P / p // the level that the adjustment leaves for this comparison
-	}
-	c.SeedsNeeded = cmp.Or(stats.PairsForPower(math.Abs(c.Mean)/sd, alpha, targetPower), stats.MaxPairs+1)
+	wide := sd * stats.SDBound(c.N, targetPower)
+	return stats.PairsForPower(difference/sd, stats.Alpha, targetPower), stats.PairsForPower(difference/wide, stats.Alpha, targetPower)
 }
 
 // swapped is the comparison B - A.
@@ -87,11 +113,22 @@ func (c Comparison) swapped() Comparison {
 	c.Reversed = !c.Reversed
 	c.A, c.B, c.ArmA, c.ArmB = c.B, c.A, c.ArmB, c.ArmA
 	c.Mean, c.Lo, c.Hi = -c.Mean, -c.Hi, -c.Lo
-	c.Diffs = slices.Clone(c.Diffs)
-	for i := range c.Diffs {
-		c.Diffs[i] = -c.Diffs[i]
+	c.estimate.Mean, c.estimate.Lo, c.estimate.Hi = c.Mean, c.Lo, c.Hi
+	c.Diffs = negated(c.Diffs)
+	if c.Test != nil {
+		t := *c.Test
+		t.Values, t.Mean, t.Lo, t.Hi = negated(t.Values), -t.Mean, -t.Hi, -t.Lo
+		c.Test = &t
 	}
 	return c
+}
+
+func negated(x []float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = -v
+	}
+	return out
 }
 
 // Find returns the comparison of two arms in a metric as x - y; nil where it is not
@@ -112,13 +149,14 @@ func (a *Analysis) Find(metric string, x, y int) *Comparison {
 	return nil
 }
 
-// compareArms fills in the comparisons: the final reward of every pair that is
-// shown, the interaction of a grid, then the other metrics.
+// compareArms fills in the comparisons: the final reward of every pair, or the contrasts of a grid,
+// then the other metrics.
 func (a *Analysis) compareArms() {
 	p := a.plan()
-	a.Comparisons = append(a.Comparisons, a.compareFamily(p, FinalMetric)...)
 	if p.grid != nil {
-		a.Comparisons = append(a.Comparisons, a.interaction(p.grid))
+		a.Comparisons = append(a.Comparisons, a.contrasts(p.grid)...)
+	} else {
+		a.Comparisons = append(a.Comparisons, a.compareFamily(p, FinalMetric)...)
 	}
 	var others []*Metric
 	for _, m := range Metrics {
@@ -126,51 +164,118 @@ func (a *Analysis) compareArms() {
 			others = append(others, m)
 		}
 	}
-	a.Comparisons = append(a.Comparisons, a.compareFamily(p, others...)...)
+	a.Comparisons = append(a.Comparisons, slices.DeleteFunc(a.compareFamily(p, others...), func(c Comparison) bool {
+		return c.Aside
+	})...)
 }
 
-// compareFamily compares the metrics of a plan's pairs and adjusts over all of its
-// family.
+// compareFamily compares the metrics of a plan's pairs and adjusts over all of its family. The pairs
+// that the plan shows come first.
 func (a *Analysis) compareFamily(p plan, metrics ...*Metric) []Comparison {
-	pairs := slices.Clone(p.shown)
-	for _, q := range p.family {
-		if !slices.Contains(pairs, q) && !slices.Contains(pairs, pair{q.b, q.a}) {
-			pairs = append(pairs, q)
+	var all []Comparison
+	for _, m := range metrics {
+		for _, q := range p.family {
+			c := a.comparePair(m, q)
+			if shown := slices.Contains(p.shown, pair{q.b, q.a}); shown {
+				c = c.swapped()
+				c.Reversed = false
+			} else if !slices.Contains(p.shown, q) {
+				c.Aside = true
+			}
+			all = append(all, c)
 		}
 	}
-	var all, out []Comparison
-	var ps []float64
-	for _, m := range metrics {
-		for _, q := range pairs {
-			c := a.comparePair(m, q)
-			all, ps = append(all, c), append(ps, c.P)
-			if a.Arms[q.a].Stopped+a.Arms[q.b].Stopped > 0 {
-				ps[len(ps)-1] = 1
+	a.adjustFamily(all)
+	all = slices.DeleteFunc(all, func(c Comparison) bool { return a.isStopped(c.ArmA) || a.isStopped(c.ArmB) })
+	// In the order of the plan's shown pairs, then the others.
+	place := func(c Comparison) int {
+		i := slices.Index(p.shown, pair{c.ArmA, c.ArmB})
+		if i < 0 {
+			i = len(p.shown)
+		}
+		return slices.IndexFunc(metrics, func(m *Metric) bool { return m.Name == c.Metric })*(len(p.shown)+1) + i
+	}
+	slices.SortStableFunc(all, func(c, d Comparison) int { return cmp.Compare(place(c), place(d)) })
+	return all
+}
+
+// adjustFamily adjusts the p values of comparisons, in the order of the plan. A comparison with an arm
+// that was stopped counts with p = 1, because which arms are stopped depends on the results.
+func (a *Analysis) adjustFamily(all []Comparison) {
+	p, q, same := make([]float64, len(all)), make([]float64, len(all)), make([]float64, len(all))
+	ordered := true
+	for i := range all {
+		c := &all[i]
+		p[i], q[i], same[i] = c.P, c.MeanSquare, c.estimate.TOST(a.Margin)
+		if c.ArmA >= 0 && (a.isStopped(c.ArmA) || a.isStopped(c.ArmB)) {
+			p[i], q[i], same[i] = 1, -1, 1
+			continue
+		}
+		ordered = ordered && c.Metric == FinalMetric.Name && sameSeeds(c.Diffs, all)
+	}
+	family := len(stats.Finite(p))
+	adjusted := stats.Holm(p)
+	if ordered {
+		adjusted = stats.Ordered(p, q, stats.OrderedWeight)
+	}
+	for i, p := range stats.Holm(same) {
+		all[i].adjust(adjusted[i], family)
+		if all[i].Metric == FinalMetric.Name {
+			all[i].PSame, all[i].Same = p, p <= stats.Alpha
+		}
+		all[i].Ordered = ordered
+	}
+}
+
+// sameSeeds reports whether the differences are over the seeds of every comparison that has any:
+// the ordered test needs that.
+func sameSeeds(diffs []float64, all []Comparison) bool {
+	for _, c := range all {
+		for s, d := range c.Diffs {
+			if c.N > 0 && len(stats.Finite(diffs)) > 0 && stats.IsFinite(d) != stats.IsFinite(diffs[s]) {
+				return false
 			}
 		}
 	}
-	family := len(stats.Finite(ps))
-	for i, adjusted := range stats.Holm(ps) {
-		c := all[i]
-		if slices.Contains(p.shown, pair{c.ArmA, c.ArmB}) {
-			c.Family = family
-			c.adjust(adjusted)
-			out = append(out, c)
-		}
-	}
-	return out
+	return true
 }
+
+func (a *Analysis) isStopped(arm int) bool { return a.Arms[arm].Stopped > 0 }
 
 func (a *Analysis) comparePair(m *Metric, q pair) Comparison {
 	x, y := &a.Arms[q.a], &a.Arms[q.b]
 	diffs := stats.Differences(x.Of(m).Values, y.Of(m).Values)
 	c := newComparison(diffs, max(m.resolution(x), m.resolution(y)))
-	if least, most := m.scale.bounds(x.Problems); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
-		c.Lo, c.Hi = max(c.Lo, least-most), min(c.Hi, most-least)
-	}
 	c.Kind, c.Metric = KindPair, m.Name
 	c.A, c.B, c.ArmA, c.ArmB = x.Arm.Name, y.Arm.Name, q.a, q.b
+	if least, most := m.scale.bounds(x.Problems); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
+		c.Lo, c.Hi, c.Bound = max(c.Lo, least-most), min(c.Hi, most-least), min(c.Bound, most-least)
+	}
+	if m == FinalMetric {
+		c.Test = testDifference(stats.Differences(x.Of(TestMetric).Values, y.Of(TestMetric).Values), testResolution(x, y))
+	}
 	return c
+}
+
+// testDifference is the difference on the test problems; nil without any.
+func testDifference(diffs []float64, resolution float64) *Summary {
+	if len(stats.Finite(diffs)) == 0 {
+		return nil
+	}
+	return summaryOf(diffs, stats.StudentT(diffs, resolution).Clip(-1, 1))
+}
+
+// testResolution is one of the test problems.
+func testResolution(arms ...*ArmResult) float64 {
+	resolution := 0.0
+	for _, r := range arms {
+		for i := range r.Sets {
+			if set := &r.Sets[i]; set.Set == rundir.SplitTest && set.Problems > 0 {
+				resolution = max(resolution, 1/float64(set.Problems))
+			}
+		}
+	}
+	return resolution
 }
 
 // identical reports two arms whose finished runs, seed by seed, ended with the same

@@ -28,6 +28,7 @@ type Finding struct {
 	Metric string `json:"metric,omitempty"` // its name, as in a comparison
 	// Numbers are those of the metric of the first arm, or of a difference.
 	Numbers *Summary  `json:"numbers,omitempty"`
+	Bound   float64   `json:"bound,omitempty"` // of a difference, see [Comparison]
 	Count   int       `json:"count,omitempty"` // Count of Of: finished runs of all runs, say
 	Of      int       `json:"of,omitempty"`
 	Seeds   []uint64  `json:"seeds,omitempty"`
@@ -50,22 +51,26 @@ const (
 	AllDiverged   Kind = "all_diverged"       // each arm in a seed; Keys: RateKey if the arms are rates
 	NoneCompared  Kind = "nothing_compared"   // no two arms have a result yet
 	Ranking       Kind = "ranking"            // Arms, Numbers: the arm that all Parts (pairs) compare with
-	BestRate      Kind = "best_learning_rate" // Arms, Numbers, Values: the best rate; Parts: the other rates
+	Race          Kind = "race"               // Arms, Numbers: the arm with the highest mean; Parts: ClearlyWorse, pairs with it
+	BestRate      Kind = "best_learning_rate" // the same of learning rates, Values: the rate; then Parts on how rates failed
+	ClearlyWorse  Kind = "clearly_worse"      // Arms: an arm, then those that beat it; Numbers, Parts: by how much
 	Interaction   Kind = "interaction"        // the effect of Keys[0] depends on Keys[1]; Parts: its two effects
 	Reversal      Kind = "reversal"           // the same, and the two effects have opposite signs
-	NoInteraction Kind = "no_interaction"     // the two effects are not separable
+	NoInteraction Kind = "no_interaction"     // it is not known to; Parts: MainEffect of each key
 	Effect        Kind = "effect"             // Numbers: of Keys[0], Values[0] less Values[1], at Values[2]
+	MainEffect    Kind = "main_effect"        // the same, as the mean over the values of Keys[1]
 )
 
 // Pairs: Arms[0] less Arms[1] in Metric, with Numbers of the difference.
 const (
-	Beats        Kind = "beats"
-	BeatenBy     Kind = "beaten_by"
-	NotSeparable Kind = "not_separable"
-	NotCompared  Kind = "not_compared" // fewer than two seeds
-	Identical    Kind = "identical"    // to the bit
-	SeedsToAdd   Kind = "seeds_to_add" // Count seeds, Values: as --seeds takes them
-	Difference   Kind = "difference"   // a separable one, in a metric other than the final reward
+	Beats       Kind = "beats"
+	BeatenBy    Kind = "beaten_by"
+	Open        Kind = "open"         // not separable: at most Bound
+	SameWithin  Kind = "same_within"  // the same within the margin: at most Bound
+	NotCompared Kind = "not_compared" // fewer than two seeds
+	Identical   Kind = "identical"    // to the bit
+	SeedsSee    Kind = "seeds_see"    // Count seeds see Numbers; Of, with a large spread Steps, see the margin
+	Difference  Kind = "difference"   // a separable one, in a metric other than the final reward
 )
 
 // Lines.
@@ -75,7 +80,7 @@ const (
 	RateSlow        Kind = "rate_slow"      // below the best, worse, and still rising
 	RateCollapsed   Kind = "rate_collapsed" // see collapsed
 	RateWorse       Kind = "rate_worse"
-	RateTied        Kind = "rate_tied"         // not separable from the best
+	RateTied        Kind = "rate_tied"         // no other rate beats it
 	RateUncompared  Kind = "rate_uncompared"   // there is no best, or it is not compared with it
 	StillRising     Kind = "still_rising"      // Numbers: the gain over the last quarter
 	BestAtLargest   Kind = "best_at_largest"   // of the rates with a result
@@ -88,6 +93,9 @@ const (
 	ControlFell     Kind = "control_collapsed" // Arms
 	ControlGained   Kind = "control_gained"    // Arms, Numbers: the gain over the base level
 	ControlStayed   Kind = "control_unchanged" // Arms
+	CollapseRate    Kind = "collapse_rate"     // Parts: SeedsCollapsed of each arm; CollapsesMore
+	SeedsCollapsed  Kind = "seeds_collapsed"   // Arms: each Count seeds of Of; Numbers: the share, with its interval
+	CollapsesMore   Kind = "collapses_more"    // Arms: the first more often than each other; Numbers: the largest p
 	Bimodal         Kind = "bimodal"           // Arms, Numbers; Parts: SeedsStayed, SeedsLearned
 	SeedsStayed     Kind = "seeds_not_learned" // Seeds, Numbers
 	SeedsLearned    Kind = "seeds_learned"     // Seeds, Numbers
@@ -106,8 +114,12 @@ const (
 const (
 	RewardMeasure      Kind = "reward_measure"             // Of validation problems; 0 where arms differ in them
 	Intervals          Kind = "intervals"                  // Values: what the seed changes
-	AdjustedPlanned    Kind = "adjusted_over_comparisons"  // Count
-	AdjustedAll        Kind = "adjusted_over_all_pairs"    // Count; because the results chose the anchor
+	AdjustedPlanned    Kind = "adjusted_over_comparisons"  // Count; Values: the method
+	AdjustedAll        Kind = "adjusted_over_all_pairs"    // the same; because the results chose the anchor
+	NotOnTest          Kind = "not_repeated_on_test"       // Parts: pairs with the Numbers of the test problems
+	FewProblems        Kind = "few_problems"               // Count
+	UnequalSpread      Kind = "unequal_spread"             // Arms: the widest, the narrowest
+	SurvivorsBiased    Kind = "survivors_biased"           // halving chose the arms that were ahead
 	FewSeeds           Kind = "few_seeds"                  // Count
 	ChosenOnValidation Kind = "chosen_on_validation"       //
 	HeldFixed          Kind = "held_fixed"                 // Keys, Values
@@ -143,15 +155,18 @@ var rules = []struct {
 	{Line, (*Analysis).divergedArms, true},
 	{Line, (*Analysis).finalFindings, true},
 	{Line, (*Analysis).limits, true},
-	{Line, (*Analysis).moreSeeds, true},
+	{Line, (*Analysis).seedsSee, true},
 	{Line, (*Analysis).gainFindings, true},
 	{Line, (*Analysis).formatsAndControls, true},
+	{Line, (*Analysis).collapseRates, true},
 	{Line, (*Analysis).bimodalArms, true},
 	{Line, (*Analysis).stableWithClip, true},
 	{Line, (*Analysis).shortArms, true},
 	{Line, (*Analysis).shortReversed, true},
 	{Line, (*Analysis).trends, true},
+	{Caveat, (*Analysis).onTest, true},
 	{Caveat, (*Analysis).measures, true},
+	{Caveat, (*Analysis).unequalSpread, true},
 	{Caveat, (*Analysis).heldFixed, false},
 	{Caveat, (*Analysis).evaluationsDiffer, false},
 	{Caveat, (*Analysis).tunedCaveat, false},
@@ -193,7 +208,10 @@ func (c *Comparison) Summary() *Summary {
 // pairFinding is what a comparison of two arms shows.
 func (a *Analysis) pairFinding(c *Comparison) Finding {
 	f := Finding{
-		Kind: NotSeparable, Arms: []int{c.ArmA, c.ArmB}, Metric: c.Metric, Numbers: c.Summary(),
+		Kind: Open, Arms: []int{c.ArmA, c.ArmB}, Metric: c.Metric, Numbers: c.Summary(),
+	}
+	if stats.IsFinite(c.Bound) {
+		f.Bound = c.Bound
 	}
 	switch {
 	case c.Metric != FinalMetric.Name:
@@ -206,14 +224,19 @@ func (a *Analysis) pairFinding(c *Comparison) Finding {
 		f.Kind = Beats
 	case c.Separable:
 		f.Kind = BeatenBy
+	case c.Same:
+		f.Kind = SameWithin
 	}
 	return f
 }
 
 // FindingOf is what a comparison shows.
 func (a *Analysis) FindingOf(c *Comparison) Finding {
-	if c.Kind == KindInteraction {
+	switch c.Kind {
+	case KindInteraction:
 		return a.interactionFinding(c)
+	case KindEffect:
+		return a.mainEffect(c)
 	}
 	return a.pairFinding(c)
 }
@@ -254,6 +277,12 @@ func (a *Analysis) answer() Finding {
 	case len(finals) == 0:
 		return Finding{Kind: NoneCompared}
 	}
+	if a.plan().chosen && a.Best >= 0 {
+		f := a.armFinding(Race, a.Best, FinalMetric)
+		f.Parts = a.raceParts()
+		return f
+	}
+	finals = slices.DeleteFunc(finals, func(c Comparison) bool { return c.Aside })
 	f := a.armFinding(Ranking, sharedArm(finals), FinalMetric)
 	for i := range finals {
 		f.Parts = append(f.Parts, a.pairFinding(&finals[i]))
@@ -261,10 +290,24 @@ func (a *Analysis) answer() Finding {
 	return f
 }
 
-// finals are the comparisons of the final reward, the interaction of a grid too.
+// finals are the comparisons of the final reward, the contrasts of a grid too.
 func (a *Analysis) finals() []Comparison {
 	other := func(c Comparison) bool { return c.Metric != FinalMetric.Name }
 	return slices.DeleteFunc(slices.Clone(a.Comparisons), other)
+}
+
+// mainEffect is the contrast of one key of a grid.
+func (a *Analysis) mainEffect(c *Comparison) Finding {
+	g := gridOf(&a.Sweep.Manifest)
+	k := 0
+	if c.A != g.Factors[0].Label+" "+g.Factors[0].Shown[1] {
+		k = 1
+	}
+	x, y := g.Factors[k], g.Factors[1-k]
+	return Finding{
+		Kind: MainEffect, Metric: c.Metric, Numbers: c.Summary(), Bound: c.Bound,
+		Keys: []string{x.Label, y.Label}, Values: []string{x.Values[1], x.Values[0]},
+	}
 }
 
 // interactionFinding reports whether the effect of the first key of a grid depends on
@@ -272,7 +315,15 @@ func (a *Analysis) finals() []Comparison {
 func (a *Analysis) interactionFinding(c *Comparison) Finding {
 	g := gridOf(&a.Sweep.Manifest)
 	x, y := g.Factors[0], g.Factors[1]
-	f := Finding{Kind: NoInteraction, Metric: c.Metric, Keys: []string{x.Label, y.Label}, Numbers: c.Summary()}
+	f := Finding{Kind: NoInteraction, Metric: c.Metric, Keys: []string{x.Label, y.Label}, Numbers: c.Summary(), Bound: c.Bound}
+	if !c.Separable {
+		for i := range a.Comparisons {
+			if a.Comparisons[i].Kind == KindEffect {
+				f.Parts = append(f.Parts, a.mainEffect(&a.Comparisons[i]))
+			}
+		}
+		return f
+	}
 	var effects [2]stats.Estimate
 	for j := range effects {
 		diffs := a.effect(g, j)
@@ -283,12 +334,9 @@ func (a *Analysis) interactionFinding(c *Comparison) Finding {
 		})
 	}
 	first, second := effects[0], effects[1]
-	switch {
-	case !c.Separable:
-	case first.Lo > 0 && second.Hi < 0 || first.Hi < 0 && second.Lo > 0:
+	f.Kind = Interaction
+	if first.Lo > 0 && second.Hi < 0 || first.Hi < 0 && second.Lo > 0 {
 		f.Kind = Reversal
-	default:
-		f.Kind = Interaction
 	}
 	return f
 }
@@ -320,8 +368,9 @@ func (a *Analysis) finalFindings() []Finding {
 	var out []Finding
 	finals := a.finals()
 	for i := range finals {
-		if len(finals) > 1 && finals[i].Kind == KindPair && a.RateAxis() == nil {
-			out = append(out, a.pairFinding(&finals[i]))
+		c := &finals[i]
+		if len(finals) > 1 && c.Kind != KindInteraction && !c.Aside && a.RateAxis() == nil {
+			out = append(out, a.FindingOf(c))
 		}
 	}
 	return out

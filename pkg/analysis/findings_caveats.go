@@ -9,7 +9,13 @@ import (
 )
 
 const (
-	fewSeeds    = 4  // fewer seeds have a caveat
+	fewSeeds    = 4   // fewer seeds have a caveat
+	fewProblems = 512 // so have fewer problems
+	// The spread of one arm over seeds is this many times as wide as another's, and the seeds are fewer than that:
+	// Student's t is exact for normal values only.
+	unequalSpread   = 4
+	unequalSpreadAt = 8
+
 	mostMissing = 12 // runs that are named as missing
 )
 
@@ -34,7 +40,10 @@ func (a *Analysis) measures() []Finding {
 	}
 	finals := a.finals()
 	if i := slices.IndexFunc(finals, func(c Comparison) bool { return c.Family > 1 }); i >= 0 {
-		f := Finding{Kind: AdjustedPlanned, Count: finals[i].Family}
+		f := Finding{Kind: AdjustedPlanned, Count: finals[i].Family, Values: []string{"Holm"}}
+		if finals[i].Ordered {
+			f.Values[0] = "ordered"
+		}
 		if a.plan().chosen {
 			f.Kind = AdjustedAll
 		}
@@ -43,7 +52,54 @@ func (a *Analysis) measures() []Finding {
 	if n := len(m.Seeds); n < fewSeeds {
 		out = append(out, Finding{Kind: FewSeeds, Count: n})
 	}
+	if n := a.Arms[0].Problems; a.SameProblems() && n > 0 && n < fewProblems && len(a.Arms) > 1 {
+		out = append(out, Finding{Kind: FewProblems, Count: n})
+	}
 	return append(out, Finding{Kind: ChosenOnValidation})
+}
+
+// onTest lists the differences that are separable on the validation problems, and not on the test problems
+// of the same runs: their interval has 0 in it or the other sign.
+func (a *Analysis) onTest() []Finding {
+	f := Finding{Kind: NotOnTest}
+	for i := range a.Comparisons {
+		c := &a.Comparisons[i]
+		if c.Kind != KindPair || !c.Separable || c.Test == nil || c.Test.N < 2 || c.Metric != FinalMetric.Name {
+			continue
+		}
+		if c.Mean > 0 && c.Test.Lo <= 0 || c.Mean < 0 && c.Test.Hi >= 0 {
+			part := a.pairFinding(c)
+			part.Numbers = c.Test
+			f.Parts = append(f.Parts, part)
+		}
+	}
+	return withAny(f, len(f.Parts))
+}
+
+// unequalSpread is the caveat of arms whose spreads over few seeds are far apart.
+func (a *Analysis) unequalSpread() []Finding {
+	widest, narrowest := -1, -1
+	for i := range a.Arms {
+		final := a.Arms[i].Of(FinalMetric)
+		if final.N < 2 || a.Arms[i].Arm.Control || a.Arms[i].collapsed() {
+			continue
+		}
+		if widest < 0 || final.SD > a.Arms[widest].Of(FinalMetric).SD {
+			widest = i
+		}
+		if narrowest < 0 || final.SD < a.Arms[narrowest].Of(FinalMetric).SD {
+			narrowest = i
+		}
+	}
+	if widest < 0 || len(a.Sweep.Manifest.Seeds) >= unequalSpreadAt {
+		return nil
+	}
+	wide, narrow := a.Arms[widest].Of(FinalMetric), a.Arms[narrowest].Of(FinalMetric)
+	// Not less than one problem: equal counts do not show a spread of 0.
+	if wide.SD <= unequalSpread*max(narrow.SD, FinalMetric.resolution(&a.Arms[narrowest])) {
+		return nil
+	}
+	return []Finding{{Kind: UnequalSpread, Arms: []int{widest, narrowest}}}
 }
 
 // heldFixed are the keys that the sweep held fixed on purpose.
@@ -171,7 +227,8 @@ func (a *Analysis) stoppedArms() []Finding {
 			}
 		}
 	}
-	return withAny(f, len(f.Parts))
+	out := withAny(f, len(f.Parts))
+	return append(out, withAny(Finding{Kind: SurvivorsBiased}, len(f.Parts))...)
 }
 
 // missingRuns lists what an unfinished sweep lacks: the number of runs, then the

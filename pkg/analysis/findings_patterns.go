@@ -1,7 +1,12 @@
 package analysis
 
 import (
+	"cmp"
 	"math"
+	"slices"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 )
 
 // Patterns in the metrics of an arm explain its reward or overrule it. Each is a
@@ -21,8 +26,10 @@ const (
 	// learnedBy: a seed learned if its reward rose by more than this many standard
 	// errors of a difference of two shares of the problems.
 	learnedBy = 2.0
-	// bimodalGap is the least distance between seeds that learned and seeds that did not.
-	bimodalGap = 0.1
+	// bimodalGap is the least distance between seeds that learned and seeds that did not; it is also at
+	// least this many times as wide as the wider of the two groups.
+	bimodalGap    = 0.1
+	bimodalWidths = 2
 	// sameUpdates: numbers of updates a step that are closer than this are equal.
 	sameUpdates = 0.01
 )
@@ -90,6 +97,93 @@ func (a *Analysis) controlFinding(arm int) Finding {
 	return a.armFinding(ControlStayed, arm, FinalMetric)
 }
 
+// seedCollapsed: the run of a seed diverged, or ended below half of its own best reward. It is unknown
+// of a run without a result.
+func (r *ArmResult) seedCollapsed(k int) (collapsed, known bool) {
+	final, best := r.Of(FinalMetric).Values[k], r.Of(BestMetric).Values[k]
+	diverged := r.Runs[k].State == rundir.StateDiverged
+	return diverged || final < collapsedShare*best, diverged || stats.IsFinite(final)
+}
+
+// collapses counts the seeds of an arm that collapsed, and those of which it is known.
+func (r *ArmResult) collapses() (count, of int) {
+	for k := range r.Runs {
+		if collapsed, known := r.seedCollapsed(k); known {
+			of++
+			if collapsed {
+				count++
+			}
+		}
+	}
+	return count, of
+}
+
+// collapseRates counts the seeds that collapsed in each arm, if there is one, and says which arms do so more
+// often than which ([stats.Collapse], adjusted by Holm over all pairs of arms). Of a few seeds without a
+// collapse it says how often one may be still.
+func (a *Analysis) collapseRates() []Finding {
+	f := Finding{Kind: CollapseRate}
+	var arms []int
+	any := false
+	for i := range a.Arms {
+		count, of := a.Arms[i].collapses()
+		if of == 0 || a.Arms[i].Arm.Control {
+			continue
+		}
+		arms, any = append(arms, i), any || count > 0
+		if k := slices.IndexFunc(f.Parts, func(g Finding) bool { return g.Count == count && g.Of == of }); k >= 0 {
+			f.Parts[k].Arms = append(f.Parts[k].Arms, i)
+			continue
+		}
+		lo, hi := stats.ClopperPearson(count, of, stats.Alpha)
+		f.Parts = append(f.Parts, Finding{
+			Kind: SeedsCollapsed, Arms: []int{i}, Count: count, Of: of,
+			Numbers: &Summary{N: of, Mean: float64(count) / float64(of), SD: math.NaN(), Lo: lo, Hi: hi},
+		})
+	}
+	if !any {
+		return nil
+	}
+	slices.SortStableFunc(f.Parts, func(x, y Finding) int { return cmp.Compare(y.Numbers.Mean, x.Numbers.Mean) })
+	f.Parts = append(f.Parts, a.collapsesMore(arms)...)
+	return []Finding{f}
+}
+
+// collapsesMore compares the rates of collapse of every two of the arms.
+func (a *Analysis) collapsesMore(arms []int) []Finding {
+	var pairs []pair
+	var ps []float64
+	for i, x := range arms {
+		for _, y := range arms[i+1:] {
+			q := pair{x, y}
+			count, of := a.Arms[x].collapses()
+			other, ofOther := a.Arms[y].collapses()
+			if count*ofOther < other*of {
+				q = pair{y, x}
+			}
+			p, _ := stats.Collapse(count, of, other, ofOther)
+			pairs, ps = append(pairs, q), append(ps, p)
+		}
+	}
+	var out []Finding
+	for i, p := range stats.Holm(ps) {
+		if p > stats.Alpha {
+			continue
+		}
+		k := slices.IndexFunc(out, func(f Finding) bool { return f.Arms[0] == pairs[i].a })
+		if k < 0 {
+			k = len(out)
+			out = append(out, Finding{
+				Kind: CollapsesMore, Arms: []int{pairs[i].a},
+				Numbers: &Summary{N: len(ps), SD: math.NaN(), Lo: math.NaN(), Hi: math.NaN()},
+			})
+		}
+		out[k].Arms = append(out[k].Arms, pairs[i].b)
+		out[k].Numbers.Mean = max(out[k].Numbers.Mean, p)
+	}
+	return out
+}
+
 // bimodalArms are the arms with a gap between the seeds that learned and those that
 // did not. The mean of such an arm is where no seed is, and an interval by Student's
 // t presumes seeds of one kind.
@@ -101,7 +195,6 @@ func (a *Analysis) bimodalArms() []Finding {
 			continue
 		}
 		groups := [2]Finding{{Kind: SeedsStayed, Numbers: &Summary{}}, {Kind: SeedsLearned, Numbers: &Summary{}}}
-		low, high := math.Inf(1), math.Inf(-1) // of those that learned, and of those that did not
 		for k, rise := range r.gains() {
 			if math.IsNaN(rise) {
 				continue
@@ -109,14 +202,18 @@ func (a *Analysis) bimodalArms() []Finding {
 			p, q := r.Of(InitialMetric).Values[k], r.Of(FinalMetric).Values[k]
 			group := &groups[0]
 			if rise > learnedBy*math.Sqrt((p*(1-p)+q*(1-q))/float64(r.Problems)) {
-				group, low = &groups[1], min(low, q)
-			} else {
-				high = max(high, q)
+				group = &groups[1]
 			}
 			group.Seeds = append(group.Seeds, a.Sweep.Manifest.Seeds[k])
 			group.Numbers.Values = append(group.Numbers.Values, q)
 		}
-		if len(groups[0].Seeds) == 0 || len(groups[1].Seeds) == 0 || low-high < bimodalGap {
+		stayed, learned := groups[0].Numbers.Values, groups[1].Numbers.Values
+		if len(stayed) == 0 || len(learned) == 0 {
+			continue
+		}
+		width := func(x []float64) float64 { return slices.Max(x) - slices.Min(x) }
+		gap := slices.Min(learned) - slices.Max(stayed)
+		if gap < bimodalGap || gap < bimodalWidths*max(width(stayed), width(learned)) {
 			continue
 		}
 		f := a.armFinding(Bimodal, i, FinalMetric)

@@ -46,7 +46,8 @@ func (a *Analysis) rateKind(arm int, rising bool) Kind {
 	if a.Best >= 0 && arm != a.Best {
 		c = a.Find(FinalMetric.Name, a.Best, arm)
 	}
-	worse := c != nil && c.Separable && c.Mean > 0
+	_, worse := a.clearlyWorse(arm)
+	worse = worse && c != nil
 	switch {
 	case a.Arms[arm].collapsed():
 		return RateCollapsed
@@ -93,7 +94,7 @@ func (a *Analysis) bestRate() Finding {
 	}
 	f := a.armFinding(BestRate, a.Best, FinalMetric)
 	f.Values = []string{textutil.Number(a.rateOf(a.Best))}
-	f.Parts = slices.DeleteFunc(a.rates(), func(g Finding) bool { return g.Arms[0] == a.Best })
+	f.Parts = append(a.raceParts(), slices.DeleteFunc(a.rates(), func(g Finding) bool { return g.Arms[0] == a.Best })...)
 	return f
 }
 

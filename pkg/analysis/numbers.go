@@ -128,17 +128,6 @@ func SeedsText(seeds []uint64) string {
 // Percent is a share: "93.3%".
 func Percent(v float64) string { return FormatOf(FinalMetric, 0).Value(v) }
 
-// Needed is SeedsNeeded: "about 11", "more than 1000"; a dash where there is none.
-func (c *Comparison) Needed() string {
-	switch {
-	case c.SeedsNeeded == 0:
-		return "-"
-	case c.SeedsNeeded > stats.MaxPairs:
-		return fmt.Sprintf("more than %d", stats.MaxPairs)
-	}
-	return fmt.Sprintf("about %d", c.SeedsNeeded)
-}
-
 // PValue prints p with two digits, and never as 0.
 func PValue(p float64) string {
 	switch {

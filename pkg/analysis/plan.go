@@ -56,8 +56,7 @@ func (a *Analysis) plan() plan {
 	}
 	// The arms that halving stopped are not compared, but they stay in the family: which arms those
 	// are depends on the results.
-	isStopped := func(q pair) bool { return a.Arms[q.a].Stopped+a.Arms[q.b].Stopped > 0 }
-	p.shown = slices.DeleteFunc(slices.Clone(p.shown), isStopped)
+	p.shown = slices.DeleteFunc(slices.Clone(p.shown), func(q pair) bool { return a.isStopped(q.a) || a.isStopped(q.b) })
 	return p
 }
 
@@ -71,8 +70,8 @@ func (a *Analysis) againstBest(p *plan) {
 		if i != anchor {
 			p.shown = append(p.shown, pair{anchor, i})
 		}
-		for j := range i {
-			if !a.Arms[i].Arm.Control || !a.Arms[j].Arm.Control {
+		for j := range a.Arms[i+1:] {
+			if j += i + 1; !a.Arms[i].Arm.Control || !a.Arms[j].Arm.Control {
 				p.family = append(p.family, pair{i, j})
 			}
 		}
@@ -175,22 +174,40 @@ func (a *Analysis) effect(g *grid, j int) []float64 {
 	return stats.Differences(second.Of(FinalMetric).Values, first.Of(FinalMetric).Values)
 }
 
-// interaction is the effect of the first key of a grid at the first value of the
-// second key, minus the same at its second value, seed by seed.
-func (a *Analysis) interaction(g *grid) Comparison {
+// contrasts compare the arms of a grid as three questions with equal variance, one family: the
+// effect of each key, and whether the effect of the first depends on the second.
+func (a *Analysis) contrasts(g *grid) []Comparison {
 	resolution := 0.0
-	for i := range a.Arms {
-		resolution = max(resolution, FinalMetric.resolution(&a.Arms[i]))
+	var arms [2][2]*ArmResult
+	var finals, tests [2][2][]float64
+	for i := range 2 {
+		for j := range 2 {
+			r := &a.Arms[g.Arms[i][j]]
+			resolution = max(resolution, FinalMetric.resolution(r))
+			arms[i][j], finals[i][j], tests[i][j] = r, r.Of(FinalMetric).Values, r.Of(TestMetric).Values
+		}
 	}
 	x, y := g.Factors[0], g.Factors[1]
-	c := newComparison(stats.Differences(a.effect(g, 0), a.effect(g, 1)), resolution)
-	effect := func(value string) string {
-		return fmt.Sprintf("%s: %s - %s, at %s %s", x.Label, x.Shown[1], x.Shown[0], y.Label, value)
+	onTest := stats.Contrasts(tests[0][0], tests[0][1], tests[1][0], tests[1][1])
+	var all []Comparison
+	for k, diffs := range stats.Contrasts(finals[0][0], finals[0][1], finals[1][0], finals[1][1]) {
+		c := newComparison(diffs, resolution)
+		c.Metric, c.ArmA, c.ArmB = FinalMetric.Name, -1, -1
+		c.Test = testDifference(onTest[k], testResolution(arms[0][0], arms[0][1], arms[1][0], arms[1][1]))
+		switch k {
+		case 0, 1:
+			f := g.Factors[k]
+			c.Kind, c.A, c.B = KindEffect, f.Label+" "+f.Shown[1], f.Label+" "+f.Shown[0]
+		default:
+			effect := func(value string) string {
+				return fmt.Sprintf("%s: half of %s - %s, at %s %s", x.Label, x.Shown[1], x.Shown[0], y.Label, value)
+			}
+			c.Kind, c.A, c.B = KindInteraction, effect(y.Shown[1]), effect(y.Shown[0])
+		}
+		all = append(all, c)
 	}
-	c.Kind, c.Metric, c.ArmA, c.ArmB, c.Family = KindInteraction, FinalMetric.Name, -1, -1, 1
-	c.A, c.B = effect(y.Shown[0]), effect(y.Shown[1])
-	c.adjust(c.P)
-	return c
+	a.adjustFamily(all)
+	return all
 }
 
 // A sweep may ask about some keys and tune another: the manifest's BestOver.
@@ -265,7 +282,7 @@ func (a *Analysis) tunedPlan() plan {
 		if k != chosen {
 			p.shown = append(p.shown, pair{chosen, k})
 		}
-		for _, other := range best[:i] {
+		for _, other := range best[i+1:] {
 			p.family = append(p.family, pair{k, other})
 		}
 	}

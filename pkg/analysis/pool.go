@@ -281,7 +281,7 @@ func differingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []s
 		values[i] = map[string]string{}
 		for key, value := range all {
 			// Names and what stays on disk change nothing that a report shows.
-			if key != "name" && key != "seed" && !strings.HasPrefix(key, "output.") {
+			if key != "name" && key != "seed" && !strings.HasPrefix(key, "output.") && !strings.HasPrefix(key, "report.") {
 				values[i][shown(key)] = shown(value)
 			}
 		}

@@ -35,6 +35,10 @@ type RunInfo struct {
 		Formats     []string `yaml:"formats"`
 	} `yaml:"output"`
 
+	Report struct {
+		Margin float64 `yaml:"margin"`
+	} `yaml:"report"`
+
 	Rollout struct {
 		Size  int `yaml:"rollout_batch_size"`
 		Group int `yaml:"group_size"`

@@ -90,6 +90,7 @@ func validConfig(t *rapid.T) Config {
 			CheckpointEveryMinutes: floats(0, 1e6).Draw(t, "minutes"),
 			Keep:                   rapid.SampledFrom([]string{"all", "best"}).Draw(t, "kept"),
 			TensorBoard:            rapid.Bool().Draw(t, "tensorboard"), Formats: rapid.SampledFrom([][]string{{"png"}, {"svg", "pdf"}}).Draw(t, "formats")},
+		Report: Report{Margin: floats(.001, .5).Draw(t, "margin")},
 	}
 	if rapid.Bool().Draw(t, "files") {
 		c.Data.Source, c.Data.TrainFile, c.Data.ValFile = "gsm8k", text.Draw(t, "train_file"), text.Draw(t, "val_file")
@@ -225,7 +226,7 @@ func TestHash(t *testing.T) {
 			}
 			continue
 		}
-		outside := f.path == "name" || strings.HasPrefix(f.path, "output.") || f.path == "train.gradient_checkpointing"
+		outside := f.path == "name" || strings.HasPrefix(f.path, "output.") || strings.HasPrefix(f.path, "report.") || f.path == "train.gradient_checkpointing"
 		if same := Hash(c) == hash; same != outside {
 			t.Errorf("changing %s: same hash %v, want %v", f.path, same, outside)
 		}

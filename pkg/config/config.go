@@ -43,6 +43,7 @@ type Config struct {
 	Train     Train     `yaml:"train"`
 	Eval      Eval      `yaml:"eval"`
 	Output    Output    `yaml:"output"`
+	Report    Report    `yaml:"report"`
 
 	// Launcher is for sweeps, and not part of the hash or of a run's written configuration.
 	Launcher Launcher `yaml:"launcher"`
@@ -231,6 +232,12 @@ type Output struct {
 	Keep        string   `yaml:"keep" of:"all|best" neutral:"all" hash:"-"`
 	TensorBoard bool     `yaml:"tensorboard" neutral:"false" hash:"-"`
 	Formats     []string `yaml:"formats" of:"figure-formats" neutral:"[png]" hash:"-"`
+}
+
+// Report configures what reports on sweeps say.
+type Report struct {
+	// Margin is the difference in the final reward that counts as none: two arms are called the same within it.
+	Margin float64 `yaml:"margin" in:"(0,1)" neutral:"0.02" hash:"-"`
 }
 
 // Default returns the default experiment, configs/default.yaml.

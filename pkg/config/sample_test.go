@@ -36,6 +36,7 @@ var samples = []map[string]string{
 		"eval.every_n_steps": "5", "eval.temperature": "0.8", "eval.top_p": "0.9", "eval.top_k": "30", "eval.min_tokens": "2", "eval.max_tokens": "48", "eval.greedy": "false", "eval.save_samples": "0",
 		"eval.sets": "[validation, svamp, p.jsonl]", "eval.svamp_file": "SVAMP.json", "eval.set_size": "9", "eval.sets_every_n_steps": "10",
 		"output.checkpoint_every_n_steps": "50", "output.checkpoint_every_minutes": "2.5", "output.keep_checkpoints": "3", "output.keep": "best", "output.tensorboard": "true", "output.formats": "[png, pdf]",
+		"report.margin": "0.01",
 		"launcher.type": "slurm", "launcher.cpus": "2", "launcher.memory": "1.5G", "launcher.time": "1-02:30:00", "launcher.parallelism": "8",
 		"launcher.partition": "Long", "launcher.account": "a1", "launcher.qos": "low", "launcher.gres": "gpu:1", "launcher.exclude": "node7",
 		"launcher.setup": "[module load cuda, ulimit -n 4096]", "launcher.directives": "[--constraint=avx512]",

@@ -17,7 +17,7 @@ func pairedDifference(v *view) *figure {
 	var all []analysis.Comparison
 	var names []string
 	for _, c := range v.Comparisons {
-		if c.Metric == analysis.FinalMetric.Name && c.N > 0 {
+		if c.Metric == analysis.FinalMetric.Name && c.N > 0 && !c.Aside {
 			all = append(all, c)
 			names = append(names, strings.ReplaceAll(v.pairLabel(v.armName(c.A), v.armName(c.B)), " - ", " − "))
 		}
@@ -54,7 +54,7 @@ func pairedDifference(v *view) *figure {
 	v.fitRows(fig, rowInches)
 	if v.severalSeeds() {
 		fig.caption = []string{v.meanAndInterval(true, true) + "; filled: separable from 0 " +
-			"at the 5% level after Holm's adjustment; small circles: each seed."}
+			"at the 5% level after the adjustment; small circles: each seed."}
 	}
 	fig.caption = append(fig.caption, "1 point = 1% of "+heldOut(v.runs)+".")
 	if !analysis.OtherProblems(v.manifest().Varied) {
@@ -109,9 +109,5 @@ func DifferenceText(c analysis.Comparison) []string {
 	case c.Separable:
 		return []string{number, fmt.Sprintf("separable, %d seeds", c.N)}
 	}
-	out := []string{number, fmt.Sprintf("not separable, %d seeds", c.N)}
-	if c.SeedsNeeded > 0 {
-		out = append(out, fmt.Sprintf("(%s needed)", c.Needed()))
-	}
-	return out
+	return []string{number, fmt.Sprintf("at most %s points, %d seeds", n.Bare(c.Bound), c.N)}
 }

@@ -66,7 +66,7 @@ func TestCaptionsSayWhatIsShown(t *testing.T) {
 			[]string{"finished", "bootstrap"},
 			[]string{"Seeds 1, 2, 3, 4.", "Diverged: learning rate 1e-2 (4 of 4 runs, step 20)."}},
 		{"intervals of the final reward", rates, "final_vs_lr.png", []string{"95% interval (Student's t)", "n = 4 seeds"}, []string{"finished"}, nil},
-		{"a difference", rates, "paired_difference.png", []string{"n = 4 seeds", "95% interval (Student's t)", "Holm", "5% level", "1% of 1024 held-out problems"}, nil, nil},
+		{"a difference", rates, "paired_difference.png", []string{"n = 4 seeds", "95% interval (Student's t)", "adjustment", "5% level", "1% of 1024 held-out problems"}, nil, nil},
 		{"half a sweep", half, "validation_reward.png", []string{"Mean over n = 3 to 4 seeds", "Not finished: 5 of 20 runs."}, []string{"Diverged"},
 			[]string{"Not finished: learning rate 3e-4 (1 of 4 runs), learning rate 1e-2 (4 of 4 runs).", "Means are over the runs that have ended"}},
 		{"half a sweep, by rate", half, "final_vs_lr.png", []string{"Mean over n = 3 to 4 seeds", "Not finished: 5 of 20 runs."}, nil, []string{"learning rate 3e-4 (1 of 4 runs)"}},

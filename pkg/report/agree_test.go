@@ -93,7 +93,7 @@ func checkDifferences(t *rapid.T, a *Report) {
 	values := finalsOfCSV(t, a)
 	for _, c := range finals {
 		difference := points.Bare(c.Mean) + points.Interval(c.Lo, c.Hi)
-		needed := c.Needed()
+		most := points.Bare(c.Bound)
 
 		for k, d := range c.Diffs {
 			x, y := values[c.A][k], values[c.B][k]
@@ -107,18 +107,18 @@ func checkDifferences(t *rapid.T, a *Report) {
 		row := html[0].Cells
 		html, markdown = html[1:], markdown[1:]
 		cells := strings.Split(strings.Trim(markdown[1], "| "), " | ")
-		if cells[0] != c.A+" − "+c.B || cells[2] != difference || cells[8] != needed {
-			t.Fatalf("results.md %q, results.json %s - %s: %s, %s", cells, c.A, c.B, difference, needed)
+		if cells[0] != c.A+" − "+c.B || cells[2] != difference || cells[8] != most {
+			t.Fatalf("results.md %q, results.json %s - %s: %s, %s", cells, c.A, c.B, difference, most)
 		}
-		if row[0].Text != c.A+" − "+c.B || row[2].Text != difference || row[8].Text != needed {
-			t.Fatalf("page %q, results.json %s - %s: %s, %s", Row{Cells: row}.texts(nil), c.A, c.B, difference, needed)
+		if row[0].Text != c.A+" − "+c.B || row[2].Text != difference || row[8].Text != most {
+			t.Fatalf("page %q, results.json %s - %s: %s, %s", Row{Cells: row}.texts(nil), c.A, c.B, difference, most)
 		}
 		side := plots.DifferenceText(c)
 		if got := strings.NewReplacer("−", "-", "+", "").Replace(side[0]); got != difference {
 			t.Fatalf("figure %q, results.json %s", side, difference)
 		}
-		if c.N > 1 && c.SeedsNeeded > 0 != (len(side) == 3) || len(side) == 3 && side[2] != "("+needed+" needed)" {
-			t.Fatalf("figure %q, needed: %s", side, needed)
+		if c.N > 1 && !c.Separable && !strings.Contains(side[1], "at most "+most+" points") {
+			t.Fatalf("figure %q, at most: %s", side, most)
 		}
 		checkSentence(t, a, c, len(finals) == 1)
 	}
@@ -138,16 +138,33 @@ func checkSentence(t *rapid.T, a *Report, c analysis.Comparison, alone bool) {
 		inHeadline = "(difference " + difference + ")"
 		begins = x + " is beaten by " + y + " " + inHeadline
 	case c.N > 1 && (c.Mean != 0 || c.SD != 0):
-		inHeadline = "(difference " + difference
+		inHeadline = "difference " + difference
 	}
 	if !strings.HasPrefix(c.Text, begins) {
 		t.Fatalf("%q does not begin with %q", c.Text, begins)
 	}
-	if asked := strings.Contains(c.Text, "would be needed"); asked != (c.SeedsNeeded > 0) || asked && !strings.Contains(a.text(&c), c.Needed()+" would be needed") {
-		t.Fatalf("%q, seeds needed: %s", c.Text, c.Needed())
+	bound := "at most " + points.Bare(c.Bound) + " points"
+	if open := c.N > 1 && !c.Separable; open != strings.Contains(c.Text, bound) {
+		t.Fatalf("%q, %s: %v", c.Text, bound, open)
 	}
-	if a.RateAxis() == nil && (alone || c.Separable && (a.Best >= 0 || a.Sweep.Manifest.Reference != "")) && c.N > 1 && (c.Separable || c.SD > 0) && !strings.Contains(a.Verdict.Headline, inHeadline) {
-		t.Fatalf("headline %q lacks %q", a.Verdict.Headline, inHeadline)
+	if c.Aside {
+		return
+	}
+	headline := a.Verdict.Headline
+	race := slices.ContainsFunc(a.Findings, func(f analysis.Finding) bool { return f.Kind == analysis.Race || f.Kind == analysis.BestRate })
+	switch {
+	case race:
+		loser := c.B
+		if c.Mean < 0 {
+			loser = c.A
+		}
+		if short := a.short(slices.IndexFunc(a.Arms, func(r analysis.ArmResult) bool { return r.Arm.Name == loser })); c.Separable &&
+			!strings.Contains(headline, short+" is clearly worse than") && !strings.Contains(headline, "are clearly worse") {
+			t.Fatalf("headline %q: %s is not clearly worse", headline, short)
+		}
+	case (alone || c.Separable && (a.Best >= 0 || a.Sweep.Manifest.Reference != "")) && c.N > 1 && (c.Separable || c.SD > 0) &&
+		!strings.Contains(headline, inHeadline):
+		t.Fatalf("headline %q lacks %q", headline, inHeadline)
 	}
 }
 

@@ -339,7 +339,7 @@ func TestResultsMarkdownComparisons(t *testing.T) {
 			want = append(want, c)
 		}
 	}
-	if len(rows) != len(want)+2 || len(want) != 5 {
+	if len(rows) != len(want)+2 || len(want) != 3 {
 		t.Fatalf("%d rows for %d comparisons", len(rows)-2, len(want))
 	}
 	for i, c := range want {

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
+	"math"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -43,6 +45,25 @@ var wordFuncs = template.FuncMap{
 	"reward":      func(s *analysis.Summary) string { return analysis.Reward(*s) },
 	"seeds":       func(s *analysis.Summary) string { return textutil.Count(s.N, "seed") },
 	"metricLabel": metricLabel,
+	// bound is "4.1 points", margin "2 points", drop "16.4 points lower [3.4, 29.4]".
+	// equals is "= 0.024" or "< 0.001" of a p value.
+	"equals": func(p float64) string {
+		if text := analysis.PValue(p); strings.HasPrefix(text, "<") {
+			return "< " + text[1:]
+		}
+		return "= " + analysis.PValue(p)
+	},
+	"bound":    func(v float64) string { return analysis.FormatOf(analysis.FinalMetric, 0).Bare(v) + " points" },
+	"margin":   marginText,
+	"percent0": func(v float64) string { return analysis.Decimals(100*v, 0) + "%" },
+	"drop": func(s *analysis.Summary) string {
+		word, n := "lower", analysis.FormatOf(analysis.FinalMetric, 0)
+		d := *s
+		if d.Mean < 0 {
+			word, d.Mean, d.Lo, d.Hi = "higher", -d.Mean, -d.Hi, -d.Lo
+		}
+		return n.Bare(d.Mean) + " points " + word + n.Interval(d.Lo, d.Hi)
+	},
 	// ends is the range of the values: "2.0% to 3.1%".
 	"ends": func(s *analysis.Summary) string {
 		lo, hi := analysis.Percent(slices.Min(s.Values)), analysis.Percent(slices.Max(s.Values))
@@ -101,10 +122,12 @@ func (w words) Parts() []words {
 	return out
 }
 
-// Others are the finding about each of its arms but the first.
-func (w words) Others() []words {
+// Singles are the finding about each of its arms, Others about each but the first.
+func (w words) Others() []words { return w.Singles()[1:] }
+
+func (w words) Singles() []words {
 	var out []words
-	for _, arm := range w.Arms[1:] {
+	for _, arm := range w.Arms {
 		f := *w.Finding
 		f.Arms = []int{arm}
 		out = append(out, words{w.Report, &f})
@@ -161,13 +184,81 @@ func (w words) IsSplit() bool {
 	return len(parts) > 0 && parts[0].Kind == analysis.GainByFormat
 }
 
-// Comparison is the comparison of the two arms, or the interaction.
+// Comparison is the comparison of the two arms, or the contrast of a grid.
 func (w words) Comparison() *analysis.Comparison {
-	if w.Kind != analysis.NoInteraction {
+	kind := analysis.KindInteraction
+	switch {
+	case w.Kind == analysis.MainEffect:
+		kind = analysis.KindEffect
+	case len(w.Arms) > 1:
 		return w.Find(w.Metric, w.Arms[0], w.Arms[1])
 	}
-	i := slices.IndexFunc(w.Comparisons, func(c analysis.Comparison) bool { return c.Kind == analysis.KindInteraction })
-	return &w.Comparisons[i]
+	for i := range w.Comparisons {
+		c := &w.Comparisons[i]
+		if c.Kind == kind && c.Mean == w.Numbers.Mean && (kind == analysis.KindInteraction || strings.HasPrefix(c.A, w.Keys[0]+" ")) {
+			return c
+		}
+	}
+	return nil
+}
+
+// Factor is the axis of the first key.
+func (w words) Factor() int {
+	axes := w.Sweep.Manifest.Axes
+	return max(0, slices.IndexFunc(axes, func(x sweepdir.Axis) bool { return cmp.Or(x.Label, x.Key) == w.Keys[0] }))
+}
+
+// ByItself: the interval of the pair leaves out 0, although the pair is not separable.
+func (w words) ByItself() bool {
+	c := w.Comparison()
+	return c != nil && c.P <= stats.Alpha
+}
+
+// IsPositive: the first arm of the comparison is above the second.
+func (w words) IsPositive() bool { return w.Comparison().Mean > 0 }
+
+// OfKind are the parts of a kind.
+func (w words) OfKind(kind string) []words {
+	return slices.DeleteFunc(w.Parts(), func(p words) bool { return string(p.Kind) != kind })
+}
+
+// Rivals are the pairs of the best arm with those that no arm beats. A pair of the parts of a race has the
+// best arm first.
+func (w words) Rivals() []words {
+	kinds := []analysis.Kind{analysis.Open, analysis.SameWithin, analysis.Identical, analysis.NotCompared}
+	return slices.DeleteFunc(w.Parts(), func(p words) bool {
+		return !slices.Contains(kinds, p.Kind) || w.Report.Arms[p.Arms[1]].Diverged > 0 || w.Report.Arms[p.Arms[1]].Arm.Control
+	})
+}
+
+func (w words) RivalNames() (out []string) {
+	for _, r := range w.Rivals() {
+		out = append(out, r.ShortOther())
+	}
+	return out
+}
+
+// HasBestChosen: the highest mean is also known of an arm that the other seeds choose.
+func (w words) HasBestChosen() bool { return stats.IsFinite(w.BestChosen) }
+
+// Short is the rate of the first arm in a sweep of learning rates, else its label; ShortOther the second's.
+func (w words) Short() string      { return w.short(w.Arms[0]) }
+func (w words) ShortOther() string { return w.short(w.Arms[1]) }
+
+func (a *Report) short(arm int) string {
+	if axis := a.RateAxis(); axis != nil {
+		return axis.Shown(a.Arms[arm].Arm.Point[0])
+	}
+	return a.label(arm)
+}
+
+// marginText is "2 points".
+func marginText(margin float64) string {
+	n := textutil.Number(math.Round(margin*1e6) / 1e4)
+	if n == "1" {
+		return "1 point"
+	}
+	return n + " points"
 }
 
 // Rate is the learning rate of the first arm as readers see it, Rates the rates of the parts of a kind.
@@ -249,7 +340,9 @@ func (w words) Ranks() []string {
 		{"it beats", map[rank]string{{analysis.Beats, true}: "by"}},
 		{"below it:", map[rank]string{{analysis.BeatenBy, false}: "signed"}},
 		{"it is beaten by", map[rank]string{{analysis.BeatenBy, true}: "signed", {analysis.Beats, false}: "by"}},
-		{"it is not separable from", none(analysis.NotSeparable)},
+		{"it is not clearly different from", map[rank]string{{analysis.Open, true}: "at most", {analysis.Open, false}: "at most"}},
+		{"it is the same within " + marginText(w.Margin) + " as",
+			map[rank]string{{analysis.SameWithin, true}: "at most", {analysis.SameWithin, false}: "at most"}},
 		{"it is the same experiment, to the bit, as", none(analysis.Identical)},
 		{"it can't be compared yet with", none(analysis.NotCompared)},
 	} {

@@ -85,9 +85,6 @@ func (a *Report) summary(b *strings.Builder) {
 	for _, line := range v.Missing {
 		b.WriteString("missing: " + line + "\n")
 	}
-	if command := a.SeedsCommand(); command != "" {
-		b.WriteString("to add the seeds: " + command + "\n")
-	}
 }
 
 // writeWhere says where a summary goes on.

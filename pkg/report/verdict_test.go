@@ -154,18 +154,18 @@ func verdictCases() []verdictCase {
 				{Section: caveat, Kind: analysis.SharedRate, Values: []string{"0.001"}},
 				{Section: caveat, Kind: analysis.Intervals}, {Section: caveat, Kind: analysis.ChosenOnValidation},
 				{Section: caveat, Kind: analysis.RewardMeasure, Of: 1024},
-			}, []analysis.Kind{analysis.NotSeparable, analysis.Confounded, analysis.SomeConfounded, analysis.Trend}},
+			}, []analysis.Kind{analysis.Open, analysis.Confounded, analysis.SomeConfounded, analysis.Trend}},
 		{"no difference", two(noise4(0.9, 10), noise4(0.9, 20)),
-			finding{Kind: analysis.NotSeparable, Arms: []int{1, 0}}, nil, []analysis.Kind{analysis.Beats, analysis.Bimodal}},
+			finding{Kind: analysis.Open, Arms: []int{1, 0}}, nil, []analysis.Kind{analysis.Beats, analysis.Bimodal}},
 		{"the same in every seed", two(always(reporttest.FakeRun{Initial: .2, Final: .5, Greedy: .9}), always(reporttest.FakeRun{Initial: .2, Final: .5, Greedy: .9})),
-			finding{Kind: analysis.NotSeparable, Arms: []int{0, 1}, Numbers: number(4, 0, -.0016, .0016)}, nil, nil},
+			finding{Kind: analysis.SameWithin, Arms: []int{0, 1}, Numbers: number(4, 0, -.0016, .0016)}, nil, nil},
 		{"the same runs", identical, finding{Kind: analysis.Identical, Arms: []int{0, 1}}, nil, nil},
 		{"apart by one problem in every seed", two(always(reporttest.FakeRun{Final: 500. / 1024}), always(reporttest.FakeRun{Final: 501. / 1024})),
-			finding{Kind: analysis.NotSeparable, Arms: []int{1, 0}, Numbers: number(4, .001, -.001, .003)}, nil, nil},
+			finding{Kind: analysis.SameWithin, Arms: []int{1, 0}, Numbers: number(4, .001, -.001, .003)}, nil, nil},
 		{"apart by everything in every seed", two(always(reporttest.FakeRun{Final: 0, Problems: 128}), always(reporttest.FakeRun{Final: 1, Problems: 128})),
 			finding{Kind: analysis.Beats, Arms: []int{1, 0}, Numbers: number(4, 1, .988, 1)}, nil, nil},
 		{"a seed that did not learn", two(noise4(0.9, 10), finals(.2, .82, .16, .85, .82)),
-			finding{Kind: analysis.NotSeparable, Arms: []int{0, 1}},
+			finding{Kind: analysis.Open, Arms: []int{0, 1}},
 			[]finding{{Section: line, Kind: analysis.Bimodal, Arms: []int{1}, Parts: []finding{
 				{Kind: analysis.SeedsStayed, Seeds: []uint64{2}}, {Kind: analysis.SeedsLearned, Seeds: []uint64{1, 3, 4}}}}}, nil},
 		{"seeds that stayed where they were", two(noise4(0.9, 10), finals(.2, .2, .5, .21, .5)),
@@ -189,7 +189,7 @@ func verdictCases() []verdictCase {
 				{Section: missing, Kind: analysis.RunMissing, Arms: []int{1}, Seeds: []uint64{4}, Values: []string{sweepdir.Missing}},
 			}, []analysis.Kind{analysis.RewardMeasure, analysis.Unfinished}},
 		{"nothing of many arms", twentyArms(), finding{Kind: analysis.NoResults, Of: 20}, []finding{{Kind: analysis.MoreMissing, Count: 8}}, nil},
-		{"half-finished", two(noise4(0.9, 10), unfinished(rundir.StateRunning)), finding{Kind: analysis.NotSeparable, Arms: []int{0, 1}},
+		{"half-finished", two(noise4(0.9, 10), unfinished(rundir.StateRunning)), finding{Kind: analysis.Open, Arms: []int{0, 1}},
 			[]finding{
 				{Section: analysis.Headline, Kind: analysis.Unfinished, Count: 6, Of: 8},
 				{Section: missing, Kind: analysis.RunsMissing, Count: 2, Of: 8},
@@ -199,6 +199,8 @@ func verdictCases() []verdictCase {
 			[]finding{{Kind: analysis.RunMissing, Arms: []int{1}, Seeds: []uint64{3}, Values: []string{rundir.StateFailed, "panic: index out of range"}}}, nil},
 		{"learning rates", reporttest.RateSweep(4),
 			finding{Kind: analysis.BestRate, Arms: []int{2}, Values: []string{"0.001"}, Numbers: number(4, .918, .909, .927), Parts: []finding{
+				{Kind: analysis.ClearlyWorse, Arms: []int{4, 2, 0, 1, 3}}, {Kind: analysis.ClearlyWorse, Arms: []int{0, 2, 1, 3}},
+				{Kind: analysis.ClearlyWorse, Arms: []int{1, 2, 3}}, {Kind: analysis.Open, Arms: []int{2, 3}},
 				{Kind: analysis.RateSlow, Arms: []int{0}}, {Kind: analysis.RateSlow, Arms: []int{1}},
 				{Kind: analysis.RateTied, Arms: []int{3}}, {Kind: analysis.RateCollapsed, Arms: []int{4}}}},
 			[]finding{
@@ -206,6 +208,8 @@ func verdictCases() []verdictCase {
 					Parts: []finding{{Kind: analysis.StillRising, Metric: "late_gain"}}},
 				{Section: line, Kind: analysis.RateBest, Arms: []int{2}},
 				{Section: line, Kind: analysis.RateCollapsed, Arms: []int{4}, Numbers: number(4, .009, .004, .013)},
+				{Section: line, Kind: analysis.CollapseRate, Parts: []finding{
+					{Kind: analysis.SeedsCollapsed, Arms: []int{4}, Count: 4, Of: 4}, {Kind: analysis.SeedsCollapsed, Arms: []int{0, 1, 2, 3}, Of: 4}}},
 				{Section: caveat, Kind: analysis.AdjustedAll, Count: 10},
 			}, []analysis.Kind{analysis.SharedRate, analysis.BestAtLargest, analysis.BestAtSmallest}},
 		{"the best rate is the last", change(reporttest.RateSweep(4), func(m *sweepdir.Manifest) {
@@ -225,7 +229,9 @@ func verdictCases() []verdictCase {
 				{Kind: analysis.Effect, Arms: []int{1, 0}, Values: []string{"reinforce_with_baseline", "no_baseline", "masked_mean"}},
 				{Kind: analysis.Effect, Arms: []int{3, 2}, Values: []string{"reinforce_with_baseline", "no_baseline", "masked_normalize"}}}},
 			[]finding{
-				{Section: line, Kind: analysis.Beats, Arms: []int{1, 0}}, {Section: line, Kind: analysis.BeatenBy, Arms: []int{3, 2}},
+				{Section: line, Kind: analysis.MainEffect, Keys: []string{"loss_type", "length_normalization"}, Values: []string{"reinforce_with_baseline", "no_baseline"}},
+				{Section: line, Kind: analysis.MainEffect, Keys: []string{"length_normalization", "loss_type"}},
+				{Section: caveat, Kind: analysis.AdjustedPlanned, Count: 3, Values: []string{"ordered"}},
 				{Section: line, Kind: analysis.ShortReversed, Arms: []int{0}, Values: []string{"no_baseline", "masked_mean"}, Parts: []finding{
 					{Values: []string{"masked_normalize"}, Kind: analysis.ShortReversed, Arms: []int{2}},
 					{Values: []string{"reinforce_with_baseline"}, Kind: analysis.ShortReversed, Arms: []int{1}}}},
@@ -245,7 +251,8 @@ func verdictCases() []verdictCase {
 					m.Arms[i].Set = []sweepdir.Override{{Key: "k.x", Value: fmt.Sprint(i / 2)}, {Key: "k.y", Value: fmt.Sprint(i % 2)}}
 				}
 			})
-		}(), finding{Kind: analysis.NoInteraction, Keys: []string{"x", "y"}}, nil, nil},
+		}(), finding{Kind: analysis.NoInteraction, Keys: []string{"x", "y"}, Parts: []finding{
+			{Kind: analysis.MainEffect, Keys: []string{"x", "y"}}, {Kind: analysis.MainEffect, Keys: []string{"y", "x"}}}}, nil, nil},
 		{"an interaction of one sign", func() *sweepdir.Sweep {
 			sw := reporttest.GridSweep(4)
 			for i, s := range sw.Runs {
@@ -288,7 +295,7 @@ func verdictCases() []verdictCase {
 			[]finding{{Section: line, Kind: analysis.Beats, Arms: []int{0, 1}}, {Section: line, Kind: analysis.Beats, Arms: []int{2, 1}}, {Section: caveat, Kind: analysis.AdjustedPlanned, Count: 2}}, nil},
 		{"tuned arms", reporttest.TunedSweep(4), finding{Kind: analysis.Beats, Arms: []int{2, 1}}, []finding{{Section: line, Kind: analysis.TunedBest, Arms: []int{1, 0}}}, nil},
 		{"a trend", two(reporttest.Around(.9, .01, 1), reporttest.With(reporttest.Around(.9, .01, 2), func(f *reporttest.FakeRun) { f.Entropy *= 3 })),
-			finding{Kind: analysis.NotSeparable}, []finding{{Section: line, Kind: analysis.Trend, Metric: "entropy", Parts: []finding{{Kind: analysis.Difference}}}}, nil},
+			finding{Kind: analysis.Open}, []finding{{Section: line, Kind: analysis.Trend, Metric: "entropy", Parts: []finding{{Kind: analysis.Difference}}}}, nil},
 	}
 }
 
@@ -352,6 +359,8 @@ func TestEveryKindHasASentence(t *testing.T) {
 			case analysis.RunMissing: // words for some states
 				facts = facts[len(f.Values):]
 			case analysis.FewSeeds:
+			case analysis.AdjustedAll, analysis.AdjustedPlanned: // the method in words
+				facts = []string{fmt.Sprint(f.Count)}
 			default:
 				if f.Count > 0 {
 					facts = append(facts, fmt.Sprint(f.Count))
@@ -403,6 +412,9 @@ func TestEveryKindHasASentence(t *testing.T) {
 		}
 	}
 	check(mustReport(t, stopped))
+	check(mustReport(t, smollm2Rates()))
+	check(mustReport(t, collapsing()))
+	check(mustReport(t, onTestOnly()))
 	for kind := range unseen {
 		t.Errorf("no sweep shows %s", kind)
 	}
@@ -420,11 +432,65 @@ func findingKinds(t *testing.T) map[analysis.Kind]bool {
 	}
 	for _, part := range []analysis.Kind{
 		analysis.Effect, analysis.Difference, analysis.StillRising, analysis.SeedsStayed, analysis.SeedsLearned,
-		analysis.GainByFormat, analysis.GainByAnswers, analysis.ArmStopped,
+		analysis.GainByFormat, analysis.GainByAnswers, analysis.ArmStopped, analysis.ClearlyWorse,
+		analysis.SeedsCollapsed, analysis.CollapsesMore,
 	} {
 		delete(kinds, part)
 	}
 	return kinds
+}
+
+// counted is an arm with these right answers of so many problems, seed by seed.
+func counted(name string, problems int, right ...int) reporttest.FakeArm {
+	return reporttest.FakeArm{Name: name, Point: []string{name}, Set: []sweepdir.Override{{Key: analysis.RateKey, Value: name}},
+		Run: func(seed uint64) reporttest.FakeRun {
+			return reporttest.FakeRun{Initial: .127, Final: float64(right[seed-1]) / float64(problems), Problems: problems}
+		}}
+}
+
+// smollm2Rates are the final rewards of SmolLM2's learning rates on 128 problems.
+func smollm2Rates() *sweepdir.Sweep {
+	sw := reporttest.FakeSweep(4, counted("1e-5", 128, 114, 108, 110, 117), counted("3e-5", 128, 103, 111, 116, 109),
+		counted("5e-5", 128, 100, 73, 98, 94), counted("0.0001", 128, 15, 32, 47, 81))
+	sw.Manifest.Axes = reporttest.RatesAxis("1e-5", "3e-5", "5e-5", "0.0001")
+	sw.Manifest.Axes[0].Written = sw.Manifest.Axes[0].Values
+	return sw
+}
+
+// collapsing has an arm of which six of eight seeds end below half of their best, and one where all hold.
+func collapsing() *sweepdir.Sweep {
+	sw := reporttest.FakeSweep(8, counted("x", 1024, 900, 905, 910, 900, 905, 910, 900, 905), counted("y", 1024, 50, 40, 900, 60, 50, 40, 905, 60), counted("z", 1024, 890, 905, 915, 903, 895, 911, 907, 905))
+	for _, s := range sw.Runs {
+		s.Run.Result.Best.Sampled.AnswerReward = max(.9, s.Run.Result.Best.Sampled.AnswerReward)
+	}
+	return sw
+}
+
+// onTestOnly is a difference that the test problems do not show.
+func onTestOnly() *sweepdir.Sweep {
+	sw := reporttest.FakeSweep(4, counted("x", 1024, 900, 905, 910, 900), counted("y", 1024, 930, 933, 941, 929))
+	for i, s := range sw.Runs {
+		s.Run.Result.Test.Sampled.AnswerReward = .8 + .001*float64(i%3)
+	}
+	return sw
+}
+
+// The answer to a sweep of learning rates, in words.
+func TestRaceInWords(t *testing.T) {
+	a := mustReport(t, smollm2Rates())
+	want := "Learning rate 1e-5 has the highest mean validation reward, 87.7% [82.7, 92.7] (85.5% when chosen by the other " +
+		"seeds), 4 seeds. 0.0001 is clearly worse than 1e-5 (by 53.5 points [20.8, 86.2], p = 0.024) and than 3e-5 " +
+		"(p = 0.026). 3e-5 and 5e-5 can still be the best: 3e-5 differs by at most 9.6 points; 5e-5 is 16.4 points lower " +
+		"[3.4, 29.4], p = 0.079 among 6"
+	if !strings.HasPrefix(a.Verdict.Headline, want) {
+		t.Errorf("got  %s\nwant %s", a.Verdict.Headline, want)
+	}
+	wantFinding(t, a, finding{Kind: analysis.FewProblems, Count: 128})
+	wantFinding(t, a, finding{Kind: analysis.SeedsSee, Count: 4, Of: 84})
+	wantFinding(t, mustReport(t, onTestOnly()), finding{Kind: analysis.NotOnTest, Parts: []finding{{Kind: analysis.Beats, Arms: []int{1, 0}}}})
+	wantFinding(t, mustReport(t, collapsing()), finding{Kind: analysis.CollapseRate, Parts: []finding{
+		{Kind: analysis.SeedsCollapsed, Arms: []int{1}, Count: 6, Of: 8}, {Kind: analysis.SeedsCollapsed, Arms: []int{0, 2}, Of: 8},
+		{Kind: analysis.CollapsesMore, Arms: []int{1, 0, 2}}}})
 }
 
 // Three sentences in full.
@@ -435,13 +501,16 @@ func TestSentences(t *testing.T) {
 		want  string
 	}{
 		{reporttest.BaselineSweep(4), analysis.Beats,
-			`"reinforce_with_baseline" beats "no_baseline" by 13.9 points [12.4, 15.4], 4 seeds`},
+			`"reinforce_with_baseline" beats "no_baseline" by 13.9 points [12.4, 15.4], 4 seeds; on the test problems 13.9 points [12.4, 15.5]`},
 		{reporttest.RateSweep(4), analysis.BestRate,
-			"learning rate 0.001 has the highest mean validation reward, 91.8% [90.9, 92.7], 4 seeds, " +
-				"not separable from 0.003; 0.0001 and 0.0003 learn slowly; 0.01 collapses"},
+			"learning rate 0.001 has the highest mean validation reward, 91.8% [90.9, 92.7] (91.8% when chosen by the other " +
+				"seeds), 4 seeds. 0.01 is clearly worse than 0.001 (by 90.9 points [90.2, 91.6], p < 0.001) and than 3 others. " +
+				"0.0001 is clearly worse than 0.001 (by 35.2 points [33.8, 36.6], p < 0.001) and than 2 others. " +
+				"0.0003 is clearly worse than 0.001 (by 15.3 points [13.2, 17.4], p < 0.001) and than 0.003 (p = 0.003). " +
+				"0.003 can still be the best: 0.003 differs by at most 4.0 points; 0.0001 and 0.0003 learn slowly; 0.01 collapses"},
 		{reporttest.ClipSweep(4), analysis.ClipHolds,
 			`off-policy, with 4 updates a step and without a clip, "free" collapses: diverged in 4 of 4 seeds (step 70), ` +
-				`final reward 9.5% [8.1, 10.9], below the base level of 19.7%. With a clip the policy holds: ` +
+				`final reward 9.5% [8.1, 10.9], below the base level of 19.7%. With a clip the policy held in these seeds: ` +
 				`"symmetric" at 67.8% [64.6, 70.9] (the clip binds on 12.0% of the tokens)`},
 	} {
 		a := mustReport(t, tt.sweep)
