@@ -15,66 +15,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"grpo/internal/suggest"
-	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep/launch"
 )
-
-// takes is the rule for a command's arguments: least to most of what; most < 0 is
-// without limit.
-func takes(what string, least, most int) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		switch n := len(args); {
-		case n < least:
-			return fmt.Errorf("%s: give %s", nameOf(c), what)
-		case most < 0 || n <= most:
-			return nil
-		case most == 0:
-			return fmt.Errorf("%s takes no argument, but got %s%s",
-				nameOf(c), textutil.Quote(args[0]), flagFor(c, args[0]))
-		}
-		return fmt.Errorf("%s: %s is one argument too many (it takes %s)%s",
-			nameOf(c), textutil.Quote(args[most]), what, flagFor(c, args[most]))
-	}
-}
-
-// nameOf is the command without the program, with which every error starts.
-func nameOf(c *cobra.Command) string {
-	_, name, _ := strings.Cut(c.CommandPath(), " ")
-	return name
-}
-
-// flagFor proposes --set for an argument that looks like a setting.
-func flagFor(c *cobra.Command, arg string) string {
-	if key, _, ok := strings.Cut(arg, "="); ok && isKey(c, key) {
-		return fmt.Sprintf(" (did you mean --set %s?)", arg)
-	}
-	return ""
-}
-
-// isKey says whether the command takes a key of this name with --set.
-func isKey(c *cobra.Command, name string) bool {
-	_, err := config.Get(config.Default(), name)
-	return err == nil && takesKeys(c)
-}
-
-// takesKeys says whether the command has --set for the keys of [config.Config];
-// those of sft and reward-model are others.
-func takesKeys(c *cobra.Command) bool {
-	return c.Flags().Lookup("set") != nil && c.Name() != "sft" && c.Name() != "reward-model"
-}
-
-// missingInput turns the error about a missing file or folder, named on the command
-// line, into one with the exit code of usage errors.
-func missingInput(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return config.Invalid(err)
-	}
-	return err
-}
 
 // countFlag is an integer within bounds.
 type countFlag struct {

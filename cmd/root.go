@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -72,6 +73,15 @@ func exitCode(err error) int {
 // isWrongPath reports whether a file or folder that the user named to be read is of the wrong kind.
 func isWrongPath(err error) bool {
 	return errors.Is(err, regular.ErrNamed) || errors.Is(err, rundir.ErrNotRun)
+}
+
+// missingInput turns the error about a missing file or folder, named on the command
+// line, into one with the exit code of usage errors.
+func missingInput(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return config.Invalid(err)
+	}
+	return err
 }
 
 // errStopped is the end of a command that had nothing to save.
