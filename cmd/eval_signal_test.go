@@ -12,23 +12,22 @@ import (
 	"time"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
 )
 
 // An interrupted evaluation prints the counts that it has.
 func TestInterruptedEvalPrintsItsCounts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	var lines strings.Builder
 	for i := range 20000 {
 		fmt.Fprintf(&lines, `{"question": "%d pens?", "answer": "#### %d"}`+"\n", i, i)
 	}
 	problems := filepath.Join(t.TempDir(), "problems.jsonl")
-	must(t, os.WriteFile(problems, []byte(lines.String()), 0o644))
+	expect.OK(t, os.WriteFile(problems, []byte(lines.String()), 0o644))
 	for delay := 500 * time.Millisecond; delay < time.Minute; delay *= 2 {
 		c := grpo(t, strings.Fields("eval --json --quiet --sets validation --set prompt_template=chat --set data.source=gsm8k "+
 			"--set eval.max_tokens=100 --set val_file="+problems+" --model "+decodertest.Folder(t))...)
-		start(t, c)
+		expect.OK(t, c.Start())
 		time.Sleep(delay)
 		c.Process.Signal(os.Interrupt)
 		got := exitOf(t, c)

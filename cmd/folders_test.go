@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"grpo/internal/expect"
 )
 
 // small is a run of two steps that takes a fraction of a second.
@@ -37,9 +39,7 @@ func in(t *testing.T, dir string, args ...string) (int, string) {
 	c.Dir = dir
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, c.Start())
 	timer := time.AfterFunc(hangs, func() { c.Process.Kill() })
 	err := c.Wait()
 	if !timer.Stop() {
@@ -65,9 +65,7 @@ func bytesOf(t *testing.T, dir string) map[string]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return out
 }
 
@@ -91,12 +89,8 @@ func changes(a, b map[string]string) []string {
 func write(t *testing.T, text string, path ...string) {
 	t.Helper()
 	name := filepath.Join(path...)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	expect.OK(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 // folders makes one folder of each kind below a new one.
@@ -114,9 +108,7 @@ func folders(t *testing.T) string {
 	run("sft", "-c", "tiny.yaml", "--out", "sft", "-q")
 	run(append([]string{"sweep", "lr", "--values", "1e-3", "--seeds", "1", "--out", "sweep"}, small...)...)
 	write(t, `{"format": 1, "hash": "00000000", "name": "assignment", "title": "", "argv": [], "parts": [{"name": "lr", "question": ""}]}`, root, "study", "study.json")
-	if err := os.CopyFS(filepath.Join(root, "study", "lr"), os.DirFS(filepath.Join(root, "sweep"))); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.CopyFS(filepath.Join(root, "study", "lr"), os.DirFS(filepath.Join(root, "sweep"))))
 	write(t, "my notes", root, "foreign", "notes.txt")
 	write(t, "mine: true", root, "foreign", "config.yaml")
 	write(t, "my figures", root, "foreign", "results.md")
@@ -198,9 +190,7 @@ func TestOwnFolderAgain(t *testing.T) {
 		}
 	}
 	write(t, "", root, "kept", ".gitkeep")
-	if err := os.Symlink("kept", filepath.Join(root, "link")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Symlink("kept", filepath.Join(root, "link")))
 	for _, args := range [][]string{
 		append([]string{"train", "--out", "link"}, small...), {"report", "link"}, {"status", "link"}, {"compare", "link"}, {"eval", "link"}, {"train", "--resume", "link", "-q"},
 	} {
@@ -298,23 +288,13 @@ func TestTraps(t *testing.T) {
 				before := bytesOf(t, filepath.Dir(outside))
 				for _, c := range tt.commands {
 					// Each command meets the folder unfinished and with the trap.
-					if err := os.RemoveAll(root); err != nil {
-						t.Fatal(err)
-					}
+					expect.OK(t, os.RemoveAll(root))
 					top, _, _ := strings.Cut(tt.file, "/")
-					if err := os.CopyFS(filepath.Join(root, top), os.DirFS(filepath.Join(made, top))); err != nil {
-						t.Fatal(err)
-					}
+					expect.OK(t, os.CopyFS(filepath.Join(root, top), os.DirFS(filepath.Join(made, top))))
 					path := filepath.Join(root, filepath.FromSlash(tt.file))
-					if err := os.Remove(filepath.Join(root, map[string]string{"run": "run", "sweep": one}[top], "result.json")); err != nil {
-						t.Fatal(err)
-					}
-					if err := os.RemoveAll(path); err != nil {
-						t.Fatal(err)
-					}
-					if err := make(outside, path); err != nil {
-						t.Fatal(err)
-					}
+					expect.OK(t, os.Remove(filepath.Join(root, map[string]string{"run": "run", "sweep": one}[top], "result.json")))
+					expect.OK(t, os.RemoveAll(path))
+					expect.OK(t, make(outside, path))
 					code, out := in(t, root, c...)
 					if diff := changes(before, bytesOf(t, filepath.Dir(outside))); len(diff) > 0 {
 						t.Fatalf("grpo %s: changed outside the folder: %q\n%s", strings.Join(c, " "), diff, out)

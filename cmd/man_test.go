@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/manpage"
 )
 
@@ -58,9 +59,7 @@ func TestCompletionLoads(t *testing.T) {
 				"fish": func(p string) error { return root.GenFishCompletionFile(p, true) },
 				"zsh":  root.GenZshCompletionFile,
 			}[shell]
-			if err := write(path); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, write(path))
 			out, err := exec.Command(program, "-c", load+"'"+path+"'").CombinedOutput()
 			if err != nil || len(out) > 0 {
 				t.Errorf("%v: %s", err, out)

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"io/fs"
@@ -10,8 +11,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
+	"grpo/internal/untrusted"
 	"grpo/pkg/model/safetensors"
 )
 
@@ -19,13 +23,13 @@ import (
 func edit(t *testing.T, path string, change func(map[string]any)) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	must(t, err)
+	expect.OK(t, err)
 	var v map[string]any
-	must(t, json.Unmarshal(data, &v))
+	expect.OK(t, json.Unmarshal(data, &v))
 	change(v)
 	data, err = json.Marshal(v)
-	must(t, err)
-	must(t, os.WriteFile(path, data, 0o644))
+	expect.OK(t, err)
+	expect.OK(t, os.WriteFile(path, data, 0o644))
 }
 
 // shard splits the weights of a model into two files and an index; place returns the files that
@@ -34,7 +38,7 @@ func shard(t *testing.T, dir string, place func(i int) (in []string, listed stri
 	t.Helper()
 	single := filepath.Join(dir, "model.safetensors")
 	f, err := safetensors.ReadFile(single)
-	must(t, err)
+	expect.OK(t, err)
 	files, index := map[string][]safetensors.Tensor{}, map[string]string{}
 	for i, x := range f.Tensors {
 		in, listed := place(i)
@@ -47,12 +51,12 @@ func shard(t *testing.T, dir string, place func(i int) (in []string, listed stri
 	}
 	for file, tensors := range files {
 		data, err := safetensors.Encode(tensors, nil)
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(dir, file), data, 0o644))
+		expect.OK(t, err)
+		expect.OK(t, os.WriteFile(filepath.Join(dir, file), data, 0o644))
 	}
-	must(t, os.WriteFile(single+".index.json", []byte("{}"), 0o644))
+	expect.OK(t, os.WriteFile(single+".index.json", []byte("{}"), 0o644))
 	edit(t, single+".index.json", func(v map[string]any) { v["weight_map"] = index })
-	must(t, os.Remove(single))
+	expect.OK(t, os.Remove(single))
 }
 
 // halves puts the first tensors in a and the others in b.
@@ -85,7 +89,7 @@ func TestBadModels(t *testing.T) {
 		{name: "no weights", says: "needs model.safetensors or", change: at(func(dir string) { os.Remove(filepath.Join(dir, "model.safetensors")) })},
 		{name: "a missing shard", says: `b.safetensors: no such file.*is the download complete`, change: func(t *testing.T, dir string) {
 			shard(t, dir, halves)
-			must(t, os.Remove(filepath.Join(dir, "b.safetensors")))
+			expect.OK(t, os.Remove(filepath.Join(dir, "b.safetensors")))
 		}},
 		{name: "overlapping shards", says: `overlap: tensor "model.layers.*" is in b.safetensors, and .* a.safetensors`, change: func(t *testing.T, dir string) {
 			shard(t, dir, func(i int) ([]string, string) {
@@ -118,8 +122,8 @@ func TestBadModels(t *testing.T) {
 		}},
 		{name: "a linked shard", says: "symbolic link", change: func(t *testing.T, dir string) {
 			shard(t, dir, halves)
-			must(t, os.Rename(filepath.Join(dir, "b.safetensors"), filepath.Join(dir, "c.safetensors")))
-			must(t, os.Symlink("c.safetensors", filepath.Join(dir, "b.safetensors")))
+			expect.OK(t, os.Rename(filepath.Join(dir, "b.safetensors"), filepath.Join(dir, "c.safetensors")))
+			expect.OK(t, os.Symlink("c.safetensors", filepath.Join(dir, "b.safetensors")))
 		}},
 		{name: "cut weights", says: "reach beyond the file", change: at(func(dir string) { os.Truncate(filepath.Join(dir, "model.safetensors"), 9000) })},
 		{name: "another shape", says: `tensor model.* has shape \[16 16\]; the configuration asks for \[24 16\]`, change: config("head_dim", 6)},
@@ -133,9 +137,9 @@ func TestBadModels(t *testing.T) {
 		{name: "NaN weights", says: `tensor model.* element \d+ is NaN`, change: func(t *testing.T, dir string) {
 			path := filepath.Join(dir, "model.safetensors")
 			data, err := os.ReadFile(path)
-			must(t, err)
+			expect.OK(t, err)
 			binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(float32(math.NaN())))
-			must(t, os.WriteFile(path, data, 0o644))
+			expect.OK(t, os.WriteFile(path, data, 0o644))
 		}},
 		{name: "a failing template", says: "render the chat template: only tools", change: func(t *testing.T, dir string) {
 			edit(t, filepath.Join(dir, "tokenizer_config.json"), func(v map[string]any) { v["chat_template"] = "{{ raise_exception('only tools') }}" })
@@ -152,7 +156,7 @@ func TestBadModels(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			must(t, os.CopyFS("model", os.DirFS(decodertest.Folder(t))))
+			expect.OK(t, os.CopyFS("model", os.DirFS(decodertest.Folder(t))))
 			tt.change(t, "model")
 			code, _, stderr := runHere(t, tt.env, "train", "--model", "./model", "--set", "prompt_template=chat", "--set", "rollout_batch_size=4",
 				"--set", "group_size=2", "--set", "sampling_max_tokens=8", "--set", "val_size=2", "--set", "test_size=0", "--set", "unseen_size=0",
@@ -175,15 +179,15 @@ func TestBadModels(t *testing.T) {
 // mean nothing.
 func TestHugeWeights(t *testing.T) {
 	t.Chdir(t.TempDir())
-	must(t, os.CopyFS("model", os.DirFS(decodertest.Folder(t))))
+	expect.OK(t, os.CopyFS("model", os.DirFS(decodertest.Folder(t))))
 	path := filepath.Join("model", "model.safetensors")
 	data, err := os.ReadFile(path)
-	must(t, err)
+	expect.OK(t, err)
 	for i := 8 + int(binary.LittleEndian.Uint64(data)); i < len(data); i += 4 {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(data[i:]))
 		binary.LittleEndian.PutUint32(data[i:], math.Float32bits(x*1e30))
 	}
-	must(t, os.WriteFile(path, data, 0o644))
+	expect.OK(t, os.WriteFile(path, data, 0o644))
 	for _, args := range [][]string{
 		{"generate", "--model", "./model", "--prompt", "x", "--raw", "--json"},
 		{"eval", "--set", "model.init=./model", "--set", "prompt_template=chat", "--set", "val_size=2", "--set", "test_size=0",
@@ -192,5 +196,32 @@ func TestHugeWeights(t *testing.T) {
 		if code, stdout, stderr := runHere(t, nil, args...); code == 0 || stdout != "" || !strings.Contains(stderr, "logits are not finite") {
 			t.Errorf("%s: exit code %d, output %q, %s", args[0], code, stdout, stderr)
 		}
+	}
+}
+
+// Standard output is the text of a completion to the byte, and harmless on a terminal.
+func TestGenerateWritesTheText(t *testing.T) {
+	run := func(terminal bool, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		s := &State{Args: append([]string{"grpo", "generate"}, args...), Out: &out, Err: &errs, Terminal: terminal, Now: time.Now,
+			Host: func() (string, error) { return "host", nil }}
+		if code := Run(t.Context(), s); code != 0 {
+			t.Fatalf("exit code %d: %s", code, errs.String())
+		}
+		return out.String()
+	}
+	for _, prompt := range []string{"Tom has 7 pens and gets 5 more. How many pens does Tom have?", "x"} {
+		args := []string{"--prompt", prompt, "--temperature", "1.5", "--max-tokens", "200", "-n", "20"}
+		var texts string
+		var all []struct{ Text string }
+		expect.OK(t, json.Unmarshal([]byte(run(false, append(args, "--json")...)), &all))
+		for _, g := range all {
+			texts += g.Text + "\n"
+		}
+		if got := run(false, args...); got != texts {
+			t.Errorf("%q: got %q, want %q", prompt, got, texts)
+		}
+		untrusted.CheckText(t, run(true, args...))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/bench"
 	"grpo/pkg/config"
 	"grpo/pkg/explain"
@@ -105,7 +106,6 @@ func TestOptions(t *testing.T) {
 			key("rollout.resample_every_n_steps", "--pairs", "1")}}}},
 		{"train --resume r --device cuda --threads 1", &trainOptions{command: "train", resume: "r", out: outFlags{threads: 1},
 			load: config.LoadOptions{Flags: []config.Flag{key("model.device", "--device", "cuda")}}}},
-		{"eval", &evalOptions{which: "last"}},
 		{"generate --prompt Hi --model m.gguf -n 2 --temperature 0.5 --raw", &generateOptions{
 			load: config.LoadOptions{Flags: []config.Flag{key("model.init", "--model", "m.gguf")}},
 			GenerateOptions: infer.GenerateOptions{Prompts: []string{"Hi"}, Raw: true, N: 2, Seed: 1,
@@ -133,29 +133,20 @@ func TestOptions(t *testing.T) {
 				key("launcher.type", "--launcher", "slurm"), key("launcher.partition", "--partition", "p"),
 				{Key: "launcher.directives", Name: "--directive", Lines: []string{"-x", "-y"}}}}}},
 		{"cancel d --json", &cancelOptions{"d", true}},
-		{"ablate list --json", &listOptions{json: true}},
-		{"ablate show clip", &ablateShowOptions{"clip"}},
 		{"assignment --values 1e-3,3e-3 --lr-per-arm --seeds 3 --steps 9 -q", &assignmentOptions{
 			sweepFlags: sweepFlags{out: outFlags{quiet: true}},
 			ask: sweep.Assignment{Rates: []string{"1e-3", "3e-3"}, PerArm: true, Options: sweep.PlanOptions{
 				Command: "assignment", Seeds: []uint64{1, 2, 3}, Flags: []config.Flag{key("train.n_grpo_steps", "--steps", "9")}}}}},
 		{"task --sweep s --index 3 --threads 2 --supervised", &taskOptions{sweep: "s", index: 3, threads: 2, supervised: true}},
-		{"status r --json", &statusOptions{dir: "r", json: true, every: 5 * time.Second}},
-		{"report a", &reportOptions{dirs: []string{"a"}, kind: rundir.KindRun, out: "a"}},
 		{"report a b --out c --title T", &reportOptions{dirs: []string{"a", "b"}, kind: rundir.KindRun, out: "c", title: "T"}},
-		{"compare a b --sort-by -entropy --top 3 --md", &compareOptions{dirs: []string{"a", "b"}, sortBy: "-entropy", top: 3, md: true}},
 		{"config show --origin --lr 1 -c smoke", &configShowOptions{origin: true, load: config.LoadOptions{
 			Path: "smoke", Flags: []config.Flag{key("train.learning_rate", "--lr", "1")}}}},
 		{"config check --sft f.yaml", &configCheckOptions{file: "f.yaml", sft: true}},
-		{"config list", &listOptions{}},
-		{"config list --json", &listOptions{json: true}},
-		{"version", &listOptions{}},
 		{"bench step", &benchStepOptions{BenchOptions: ofGRPO(defaultStep)}},
 		{"bench step --hidden 128 --threads 1 --device cuda --json --profile heap", &benchStepOptions{BenchOptions: ofGRPO(big), json: true, profile: profileFlag{"heap"}}},
 		{"bench kernels --repeats 3 --sample 1ms", &benchKernelsOptions{Options: bench.Options{Repeats: 3, Sample: time.Millisecond}}},
 		{"data generate --out p --set data.val_size=2 -c smoke", &dataGenerateOptions{out: "p", load: config.LoadOptions{
 			Path: "smoke", Set: []string{"data.val_size=2"}}}},
-		{"data generate", &dataGenerateOptions{out: "problems"}},
 		{"data show --split val -n 3 --tokens --model m", &dataShowOptions{split: "val", n: 3, tokens: true,
 			load: config.LoadOptions{Flags: []config.Flag{key("model.init", "--model", "m")}}}},
 		{"data stats f --skip-bad --annotations strip --json", &dataStatsOptions{file: "f", json: true,
@@ -163,7 +154,6 @@ func TestOptions(t *testing.T) {
 		{"explain lengthnorm --masks 10,11 --masks 01 --ratio 2", &explainOptions[explain.LengthNormOptions]{
 			numbers: explain.LengthNormOptions{Lengths: []int{4, 7}, Masks: [][]bool{{true, false}, {true, true}, {false, true}},
 				Advantages: []float64{2}, Ratio: 2}}},
-		{"explain advantages", &explainOptions[explain.AdvantageOptions]{numbers: explain.DefaultAdvantages()}},
 		{"explain advantages --group 1,0 --group 0,0 --nearly 1,0.9 --eps 0 --out f --json",
 			&explainOptions[explain.AdvantageOptions]{json: true, out: "f", numbers: explain.AdvantageOptions{
 				Prompts: []explain.Prompt{{Name: "prompt 0", Rewards: []float64{1, 0}}, {Name: "prompt 1", Rewards: []float64{0, 0}}},
@@ -172,8 +162,6 @@ func TestOptions(t *testing.T) {
 			numbers: explain.VerdictOptions{Arms: []explain.VerdictArm{{Name: "a", Values: []float64{1, 2}}, {Name: "b", Values: []float64{0, 1}}},
 				Margin: 0.02, Looks: []int{2, 4}, Stopped: []string{"c"}}}},
 		{"explain verdict --batch f", &batchOptions{file: "f"}},
-		{"explain advantages --batch f --json", &batchOptions{file: "f", eps: explain.TRLEps, json: true}},
-		{"explain advantages --batch f --eps 0.5", &batchOptions{file: "f", eps: 0.5}},
 		{"explain clip --logp -1 --epsilon-high 0.3,0.4 --out c.png", &explainOptions[explain.ClipOptions]{out: "c.png",
 			numbers: explain.ClipOptions{OldLogProb: -3.9, LogProb: -1, Epsilon: 0.2, EpsilonHigh: []float64{0.3, 0.4}, Advantage: 1, DualClip: 3}}},
 		{"explain aggregation --lengths 3,5 --constant 8", &explainOptions[explain.AggregationOptions]{
@@ -192,16 +180,11 @@ func TestOptions(t *testing.T) {
 					AlphaCoef: 0.5, LDAlpha: 1, Divergence: "reverse_kl"}}}},
 		{"explain reward-model --chosen 1,2 --rejected 0,3 --margin 0,1", &explainOptions[explain.RewardModelOptions]{
 			numbers: explain.RewardModelOptions{Chosen: []float64{1, 2}, Rejected: []float64{0, 3}, Margins: []float64{0, 1}, Centering: 0.01}}},
-		{"explain loss --batch f --json", &batchOptions{file: "f", json: true}},
-		{"explain reward --batch -", &batchOptions{file: "-"}},
-		{"explain logprobs --prompt p --completion= --json", &logProbsOptions{model: "base", prompt: "p", json: true}},
 		{"bench scaling --out d", &benchScalingOptions{BenchOptions: defaultStep, out: "d"}},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			got, err := parse(strings.Fields(tt.args)...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if got = comparable(got); !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("options %+v\nwant    %+v", got, tt.want)
 			}
@@ -213,90 +196,51 @@ func TestOptions(t *testing.T) {
 // help, not errors of the configuration; no command is run.
 func TestUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
-		"nonsense":                                        "unknown command",
-		"train surplus":                                   "takes no argument",
-		"train --threads -1":                              "--threads -1: want a whole number of 0 to 1024",
-		"train --no-such-flag":                            "unknown flag: --no-such-flag",
-		"train --group_size 4":                            "it is a key: --set group_size=VALUE",
-		"train --values 3":                                `a flag of "grpo assignment", "grpo sweep"`,
-		"eval --threads 100000":                           "--threads 100000: want",
-		"bench kernels --repeats 0":                       "--repeats 0: want",
-		"train --seeds 3":                                 `did you mean "--seed"? --seeds is a flag of "grpo ablate", "grpo assignment", "grpo sweep"`,
-		"train --learning-rate 3":                         `did you mean "--lr"?`,
-		"train --max_steps 3":                             `did you mean "--steps"?`,
-		"train --output_dir x":                            `did you mean "--out"?`,
-		"train --resume_from_checkpoint x":                `did you mean "--resume"?`,
-		"train --gpus 1":                                  `did you mean "--device"?`,
-		"train --bf16":                                    "did you mean --set model.precision=VALUE?",
-		"train --lora_r 16":                               "did you mean --set train.lora.rank=VALUE?",
-		"train --dataset-name x":                          "did you mean --set data.source=VALUE?",
-		"train --num-train-epochs 2":                      "did you mean --set train.epochs_per_rollout_batch=VALUE?",
-		"evaluate":                                        `did you mean "eval"?`,
-		"plot":                                            `did you mean "report"?`,
-		"explain nosuch":                                  `"grpo explain" lists them`,
-		"train --temperature 1":                           "eval.temperature, rollout.sampling_temperature",
-		"sweep lr -values 1,2":                            `unknown flag: -values (did you mean "--values"?)`,
-		"sweep lr --learning_rate 3":                      "the learning rates are --values",
-		"explain advantages --rewards":                    `did you mean "--group"?`,
-		"explain walkthrough --rewards":                   "--rewards needs a value: numbers such as 0.5,1",
-		"schema nosuch":                                   `"grpo schema" lists them`,
-		"completion tcsh":                                 "there are bash, fish, powershell, zsh",
-		"pull nosuch":                                     "there are data, model",
-		"generate --prompt a --temperature nan":           "--temperature NaN: give 0",
-		"generate --prompt a --temperature 1e-320":        "--temperature 1e-320: give 0",
+		"train surplus":                            "takes no argument",
+		"train --threads -1":                       "--threads -1: want a whole number of 0 to 1024",
+		"train --group_size 4":                     "it is a key: --set group_size=VALUE",
+		"train --values 3":                         `a flag of "grpo assignment", "grpo sweep"`,
+		"bench kernels --repeats 0":                "--repeats 0: want",
+		"train --seeds 3":                          `did you mean "--seed"? --seeds is a flag of "grpo ablate", "grpo assignment", "grpo sweep"`,
+		"train --learning-rate 3":                  `did you mean "--lr"?`,
+		"train --output_dir x":                     `did you mean "--out"?`,
+		"train --bf16":                             "did you mean --set model.precision=VALUE?",
+		"evaluate":                                 `did you mean "eval"?`,
+		"plot":                                     `did you mean "report"?`,
+		"explain nosuch":                           `"grpo explain" lists them`,
+		"sweep lr -values 1,2":                     `unknown flag: -values (did you mean "--values"?)`,
+		"sweep lr --learning_rate 3":               "the learning rates are --values",
+		"explain advantages --rewards":             `did you mean "--group"?`,
+		"explain walkthrough --rewards":            "--rewards needs a value: numbers such as 0.5,1",
+		"schema nosuch":                            `"grpo schema" lists them`,
+		"completion tcsh":                          "there are bash, fish, powershell, zsh",
+		"pull nosuch":                              "there are data, model",
+		"generate --prompt a --temperature nan":    "--temperature NaN: give 0",
+		"generate --prompt a --temperature 1e-320": "--temperature 1e-320: give 0",
 		"generate --prompt a --temperature 1 --top-p nan": "--top-p NaN must be above 0",
-		"train --lrr 3":                                   `did you mean "--lr"?`,
-		"train --profile gpu":                             "cpu, heap, trace",
-		"train --resume r --lr 3":                         "--lr can't be combined with --resume",
-		"train --resume=":                                 "--resume needs the folder",
-		"train --fresh=perhaps":                           "want true or false",
-		"eval a b":                                        "one argument too many",
-		"eval --split valid":                              `did you mean "val"?`,
-		"eval r --which first":                            "there are last, best",
-		"eval --samples -1":                               "--samples -1: want",
-		"sft --threads 1.5":                               "--threads 1.5: want",
-		"sweep":                                           "name the key to sweep",
-		"sweep --values 1,2":                              "KEY, which is missing",
-		"sweep group_size":                                "give the values of group_size",
-		"sweep lr --values 1,,2":                          "value 2 of",
-		"sweep lr --seeds 0":                              "0 seeds",
-		"sweep --axis lr":                                 "--axis KEY=V1,V2",
-		"sweep lr --jobs -1":                              "--jobs -1: want",
-		"sweep lr --keep-going --fail-fast":               "exclude each other",
-		"ablate":                                          "name an ablation",
-		"ablate show":                                     "give the name of an ablation",
-		"assignment --values 1,,2":                        "value 2 of",
-		"assignment --lr 3":                               "the learning rates are --values",
-		"task --index 1":                                  "--sweep DIR and --index N",
-		"status":                                          "give the folder of a run",
-		"report a b":                                      "several runs need --out",
-		"report a --json":                                 "--json needs a sweep or a study",
-		"compare a --top 0":                               "1 or more",
-		"compare a --csv --json":                          "exclude each other",
-		"compare a --sort-by beauty":                      "no such column",
-		"config show --origin --docs":                     "exclude each other",
-		"config check":                                    "give one configuration file",
-		"bench step --prompts many":                       "want a whole number",
-		"bench kernels --sample long":                     "want a time such as 20ms",
-		"bench scaling --profile cpu":                     `a flag of`,
-		"help nonsense":                                   "there is no help on",
-		"data generate p":                                 "takes no argument",
-		"generate":                                        "needs --prompt TEXT or --prompts FILE",
-		"generate --prompt a -n 2":                        "set --temperature above 0",
-		"generate --prompt a --top-p 0":                   "must be above 0 and at most 1",
-		"data show -n many":                               "want a whole number",
-		"data stats":                                      "give one file of problems",
-		"explain lengthnorm --masks 12":                   "character 1 is '2'",
-		"explain lengthnorm --masks 1 --lengths 1":        "leave out --lengths",
-		"explain advantages --group 1,x":                  `"x" is not a number`,
-		"explain advantages --batch f --nearly 1":         "leave out --nearly",
-		"explain overlong --eos perhaps":                  `"perhaps" is neither yes nor no`,
-		"explain walkthrough --logp one":                  `"one" is not a number`,
-		"explain walkthrough --no-std=perhaps":            "--no-std",
-		"explain loss":                                    "--batch FILE",
-		"explain reward --json":                           "--batch FILE",
-		"explain logprobs --prompt p":                     "--completion TEXT",
-		"version --json=maybe":                            "want true or false",
+		"train --lrr 3":                           `did you mean "--lr"?`,
+		"train --resume r --lr 3":                 "--lr can't be combined with --resume",
+		"train --fresh=perhaps":                   "want true or false",
+		"eval a b":                                "one argument too many",
+		"eval --split valid":                      `did you mean "val"?`,
+		"eval r --which first":                    "there are last, best",
+		"sweep lr --seeds 0":                      "0 seeds",
+		"assignment --lr 3":                       "the learning rates are --values",
+		"status":                                  "give the folder of a run",
+		"report a b":                              "several runs need --out",
+		"compare a --top 0":                       "1 or more",
+		"config show --origin --docs":             "exclude each other",
+		"bench step --prompts many":               "want a whole number",
+		"bench kernels --sample long":             "want a time such as 20ms",
+		"bench scaling --profile cpu":             `a flag of`,
+		"help nonsense":                           "there is no help on",
+		"generate":                                "needs --prompt TEXT or --prompts FILE",
+		"generate --prompt a -n 2":                "set --temperature above 0",
+		"generate --prompt a --top-p 0":           "must be above 0 and at most 1",
+		"data stats":                              "give one file of problems",
+		"explain advantages --batch f --nearly 1": "leave out --nearly",
+		"explain walkthrough --logp one":          `"one" is not a number`,
+		"explain walkthrough --no-std=perhaps":    "--no-std",
 	} {
 		t.Run(args, func(t *testing.T) {
 			options, err := parse(strings.Fields(args)...)
@@ -311,6 +255,18 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+// printedBy is what a command line prints.
+func printedBy(t *testing.T, args ...string) string {
+	t.Helper()
+	var out strings.Builder
+	s := &State{
+		Args: append([]string{"grpo"}, args...), Out: &out, Err: io.Discard,
+		Now: time.Now, Host: func() (string, error) { return "host", nil },
+	}
+	expect.OK(t, newRoot(s).ExecuteContext(t.Context()))
+	return out.String()
+}
+
 // Keys, values, names and formats are completed where they are valid.
 func TestCompletion(t *testing.T) {
 	for args, want := range map[string]string{
@@ -319,13 +275,7 @@ func TestCompletion(t *testing.T) {
 		"sweep --axis loss_type=": "loss_type=grpo_clip", "sweep lr --values ": "", "sft --set ": "", "sft --set loss_type=": "",
 		"reward-model --set ": "",
 	} {
-		var out strings.Builder
-		s := &State{Args: append([]string{"grpo", "__complete"}, strings.Split(args, " ")...), Out: &out, Err: io.Discard,
-			Now: time.Now, Host: func() (string, error) { return "host", nil }}
-		if err := newRoot(s).ExecuteContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		names, _, _ := strings.Cut(out.String(), "\n:")
+		names, _, _ := strings.Cut(printedBy(t, append([]string{"__complete"}, strings.Split(args, " ")...)...), "\n:")
 		if want == "" && strings.ContainsAny(names, "rg") || !strings.Contains(names, want) {
 			t.Errorf("%s: completed as %q, want %q", args, names, want)
 		}
@@ -335,21 +285,11 @@ func TestCompletion(t *testing.T) {
 // Help names a type or the choices for every flag with a value, and every example is
 // a valid command line.
 func TestHelp(t *testing.T) {
-	help := func(command string) string {
-		var out strings.Builder
-		s := &State{Args: append([]string{"grpo"}, strings.Fields(command+" --help")...), Out: &out, Err: io.Discard,
-			Now: time.Now, Host: func() (string, error) { return "host", nil }}
-		if err := newRoot(s).ExecuteContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
 	for command, wants := range map[string][]string{
 		"train": {"--lr float", "--seed uint", "--steps int", "--device cpu|cuda|auto", "--set KEY=VALUE", "--out folder", "--threads int"},
-		"sweep": {"--lr float", "--seeds N", "--values V1,V2", "--axis KEY=V1,V2", "--jobs int"}, "assignment": {"--values floats"},
-		"eval": {"--split val|test|unseen|train", "--which last|best"}, "compare": {"--sort-by column"},
+		"eval":  {"--split val|test|unseen|train", "--which last|best"}, "compare": {"--sort-by column"},
 	} {
-		text := help(command)
+		text := printedBy(t, command, "--help")
 		for _, want := range wants {
 			if !strings.Contains(text, want) {
 				t.Errorf("help of %s lacks %q", command, want)

@@ -2,24 +2,30 @@ package cmd
 
 import (
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/jsonschema-go/jsonschema"
+	foreign "github.com/google/jsonschema-go/jsonschema"
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"grpo/configs"
+	"grpo/internal/expect"
+	"grpo/internal/jsonschema"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 )
 
 // compile makes a foreign validator of a schema of this program.
-func compile(name string) (*jsonschema.Resolved, error) {
+func compile(name string) (*foreign.Resolved, error) {
 	for _, e := range schemas {
 		if e.name != name {
 			continue
@@ -28,7 +34,7 @@ func compile(name string) (*jsonschema.Resolved, error) {
 		if err != nil {
 			return nil, err
 		}
-		var s jsonschema.Schema
+		var s foreign.Schema
 		if err := json.Unmarshal(text, &s); err != nil {
 			return nil, err
 		}
@@ -90,23 +96,19 @@ func TestSchemasAreValid(t *testing.T) {
 }
 
 // validYAML validates a YAML document against a schema.
-func validYAML(t *testing.T, s *jsonschema.Resolved, text []byte) error {
+func validYAML(t *testing.T, s *foreign.Resolved, text []byte) error {
 	t.Helper()
 	var v any
-	if err := yaml.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, yaml.Unmarshal(text, &v))
 	return s.Validate(v)
 }
 
 // TestEmbeddedMatchSchemas: every embedded file, and what the program writes, is valid.
 func TestEmbeddedMatchSchemas(t *testing.T) {
-	compiled := map[string]*jsonschema.Resolved{}
+	compiled := map[string]*foreign.Resolved{}
 	for _, name := range []string{"config", "sft", "reward-model", "sweep"} {
 		s, err := compile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		compiled[name] = s
 	}
 	check := func(schema, file string, text []byte) {
@@ -116,9 +118,7 @@ func TestEmbeddedMatchSchemas(t *testing.T) {
 	}
 	read := func(name string) []byte {
 		text, err := configs.FS.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return text
 	}
 	other := map[string]bool{}
@@ -140,13 +140,9 @@ func TestEmbeddedMatchSchemas(t *testing.T) {
 	for _, n := range sweep.AblationNames() {
 		check("sweep", n, read("ablations/"+n+".yaml"))
 		req, err := sweep.LoadRequest(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		p, err := sweep.NewPlan(req, sweep.PlanOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		check("sweep", "written "+n, p.Request)
 	}
 	check("config", "written", config.Marshal(config.Default()))
@@ -164,11 +160,6 @@ func TestEmbeddedMatchSchemas(t *testing.T) {
 
 // TestSchemaMeanings: every key has a description, for the completion of editors.
 func TestSchemaMeanings(t *testing.T) {
-	for path, s := range config.KeySchemas() {
-		if text, _ := s["description"].(string); text == "" {
-			t.Errorf("%s has no description", path)
-		}
-	}
 	var walk func(s map[string]any, path string)
 	walk = func(s map[string]any, path string) {
 		properties, _ := s["properties"].(map[string]any)
@@ -183,4 +174,107 @@ func TestSchemaMeanings(t *testing.T) {
 		}
 	}
 	walk(sweep.Schema(), "")
+}
+
+var pin = flag.Bool("pin", false, "write testdata/keys.txt again")
+
+// TestDocumentsKeepTheirKeys pins the name of every schema and every key of the documents: others read
+// them. A new key is a new line; after that, run the test with -pin.
+func TestDocumentsKeepTheirKeys(t *testing.T) {
+	const file = "testdata/keys.txt"
+	var lines []string
+	for _, e := range schemas {
+		lines = append(lines, e.name)
+		doc := e.schema()
+		defs, _ := doc["$defs"].(jsonschema.Schema)
+		keys := keysOf(doc, defs, "", nil)
+		slices.Sort(keys)
+		for _, k := range slices.Compact(keys) {
+			lines = append(lines, "  "+k)
+		}
+	}
+	got := strings.Join(lines, "\n") + "\n"
+	if *pin {
+		expect.OK(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	data, err := os.ReadFile(file)
+	expect.OK(t, err)
+	if string(data) == got {
+		return
+	}
+	pinned := strings.Split(string(data), "\n")
+	for _, l := range pinned {
+		if !slices.Contains(lines, l) && l != "" {
+			t.Errorf("gone:%s", l)
+		}
+	}
+	for _, l := range lines {
+		if !slices.Contains(pinned, l) {
+			t.Errorf("new:%s", l)
+		}
+	}
+	if !t.Failed() {
+		t.Errorf("a key has moved to another document: git diff after -pin shows it")
+	}
+}
+
+// keysOf lists the keys of a document by their paths with the JSON type of their values. open are the
+// names of the types that the path goes through: a type within itself ends the path.
+func keysOf(s, defs jsonschema.Schema, path string, open []string) []string {
+	var keys []string
+	if ref, ok := s["$ref"].(string); ok {
+		name := strings.TrimPrefix(ref, "#/$defs/")
+		if def, _ := defs[name].(jsonschema.Schema); def != nil && !slices.Contains(open, name) {
+			keys = append(keys, keysOf(def, defs, path, append(slices.Clone(open), name))...)
+		}
+	}
+	properties, _ := s["properties"].(jsonschema.Schema)
+	for key, value := range properties {
+		of, _ := value.(jsonschema.Schema)
+		at := path + key
+		if kind, ok := of["type"]; ok {
+			keys = append(keys, fmt.Sprintf("%s %v", at, kind))
+		} else {
+			keys = append(keys, at)
+		}
+		keys = append(keys, keysOf(of, defs, at+".", open)...)
+	}
+	for _, within := range []string{"items", "additionalProperties"} {
+		if of, ok := s[within].(jsonschema.Schema); ok {
+			keys = append(keys, keysOf(of, defs, path, open)...)
+		}
+	}
+	for _, choice := range []string{"anyOf", "oneOf", "allOf"} {
+		of, _ := s[choice].([]jsonschema.Schema)
+		for _, one := range of {
+			keys = append(keys, keysOf(one, defs, path, open)...)
+		}
+	}
+	return keys
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("a run failed"), 1},
+		{usagef(&cobra.Command{}, "unknown flag"), 2},
+		{config.ErrConfig, 2},
+		{rundir.ErrNotRun, 2},
+		{rundir.ErrInterrupted, 75},
+		{rundir.ErrNothingSaved, 130},
+		{errStopped, 130},
+	} {
+		if got := exitCode(c.err); got != c.want {
+			t.Errorf("%v: exit code %d, want %d", c.err, got, c.want)
+		}
+		if c.err == nil {
+			continue
+		}
+		if got := exitCode(fmt.Errorf("training: %w", c.err)); got != c.want {
+			t.Errorf("%v, wrapped: exit code %d, want %d", c.err, got, c.want)
+		}
+	}
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"grpo/internal/decodertest"
+	"grpo/internal/expect"
+	"grpo/internal/hubtest"
+	"grpo/pkg/hub"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -82,9 +85,7 @@ func (h holding) Step(m rundir.Metrics) {
 // until it is killed.
 func TestScripts(t *testing.T) {
 	shared, err := filepath.Abs(filepath.Join("..", "..", "shared"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	tiny := decodertest.Folder(t)
 	hub := pullServer(t, tiny, shared)
 	testscript.Run(t, testscript.Params{
@@ -141,12 +142,18 @@ func sameRun(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	b, err := rundir.Open(ts.MkAbs(args[1]))
 	ts.Check(err)
-	ts.Check(rundir.CompareMetrics(a.Metrics, b.Metrics))
-	ts.Check(rundir.CompareEvals(a.Evals, b.Evals))
-	ts.Check(rundir.CompareSamples(a.Samples, b.Samples))
-	if len(a.Metrics) == 0 || a.Result == nil || b.Result == nil || a.Result.WeightsSHA256 != b.Result.WeightsSHA256 {
-		ts.Fatalf("nothing to compare, or the weights differ")
+	ts.Check(different(a, b))
+}
+
+// different is how two runs differ, times apart.
+func different(a, b *rundir.Run) error {
+	err := errors.Join(rundir.CompareMetrics(a.Metrics, b.Metrics), rundir.CompareEvals(a.Evals, b.Evals),
+		rundir.CompareSamples(a.Samples, b.Samples))
+	if len(a.Metrics) == 0 || a.Result == nil || b.Result == nil || a.Result.WeightsSHA256 != b.Result.WeightsSHA256 ||
+		a.Result.Checks != b.Result.Checks {
+		return errors.Join(err, errors.New("there is nothing to compare, or the weights or the checks differ"))
 	}
+	return err
 }
 
 func tinyCopy(ts *testscript.TestScript, neg bool, args []string) {
@@ -163,4 +170,21 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+// pullServer starts a server with the model org/tiny, a model of another network, and the data sets
+// that are below shared. It returns its address.
+func pullServer(t *testing.T, tiny, shared string) string {
+	s := hubtest.New(t)
+	s.AddFolder(t, "org/tiny", tiny)
+	s.Files["org/mamba/config.json"] = []byte(`{"model_type":"mamba"}`)
+	s.Files["org/mamba/model.safetensors"] = []byte("x")
+	for _, d := range hub.DataSets() {
+		for _, f := range d.Files {
+			if data, err := os.ReadFile(filepath.Join(shared, "data", d.Name, f.Name)); err == nil {
+				s.Files[f.Path] = data
+			}
+		}
+	}
+	return s.URL
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/supervised"
 )
 
@@ -44,25 +45,14 @@ func exitOf(t *testing.T, c *exec.Cmd) int {
 	}
 }
 
-func start(t *testing.T, c *exec.Cmd) {
-	t.Helper()
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // fullPipe is a pipe that takes no more bytes: a process that prints into it
 // waits, on every machine in the same place.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	t.Cleanup(func() { read.Close(); write.Close() })
-	if err := write.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, write.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
 	for {
 		if _, err := write.Write(make([]byte, 4096)); err != nil {
 			break
@@ -73,9 +63,7 @@ func fullPipe(t *testing.T) *os.File {
 
 // A command that has nothing to save ends at the first signal.
 func TestFirstSignalEndsWhatOnlyReads(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	t.Chdir(t.TempDir())
 	mustSucceed(t, "train", "-c", "smoke", "--steps", "2", "--out", "run", "--quiet")
 	mustSucceed(t, "data", "generate", "-c", "smoke", "--out", "problems")
@@ -88,7 +76,7 @@ func TestFirstSignalEndsWhatOnlyReads(t *testing.T) {
 			for delay := 200 * time.Millisecond; delay < time.Minute; delay *= 2 {
 				c := grpo(t, strings.Fields(tt.args)...)
 				c.Stdout = fullPipe(t)
-				start(t, c)
+				expect.OK(t, c.Start())
 				time.Sleep(delay)
 				c.Process.Signal(tt.with)
 				got := exitOf(t, c)
@@ -108,14 +96,12 @@ func TestFirstSignalEndsWhatOnlyReads(t *testing.T) {
 // Signals within half a second are one request to stop; one that comes later
 // ends the process at once.
 func TestSecondSignal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	dir := filepath.Join(t.TempDir(), "s")
 	mustSucceed(t, "sweep", "lr", "--values", "1e-3", "--seeds", "1", "-c", "smoke", "--out", dir, "--prepare")
 	c := grpo(t, "task", "--sweep", dir, "--index", "0")
 	c.Env = append(c.Env, "HOLD_RUN="+dir+":2", "HOLD_FOREVER=1")
-	start(t, c)
+	expect.OK(t, c.Start())
 	log := func() string {
 		runs, _ := os.ReadDir(filepath.Join(dir, "runs"))
 		if len(runs) == 0 {
@@ -148,12 +134,10 @@ func TestSecondSignal(t *testing.T) {
 // A supervised run saves nothing on the way: it ends with 130 and leaves no
 // weights and no temporary file.
 func TestSFTInterrupted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	dir := filepath.Join(t.TempDir(), "base")
 	c := grpo(t, "sft", "--out", dir, "--quiet")
-	start(t, c)
+	expect.OK(t, c.Start())
 	waitFor(t, c, func() bool {
 		data, err := os.ReadFile(filepath.Join(dir, supervised.SFTLogFile))
 		return err == nil && bytes.Contains(data, []byte("\n"))
@@ -171,9 +155,7 @@ func TestSFTInterrupted(t *testing.T) {
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())
@@ -183,16 +165,14 @@ func names(t *testing.T, dir string) string {
 
 // An estimate that is interrupted is none, and leaves no folder.
 func TestDryRunInterrupted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			temp := t.TempDir()
 			// Four models are measured, one after the other.
 			c := grpo(t, "sweep", "hidden_size", "--values", "16,32,48,64", "--set", "model.init=random", "--seeds", "1", "--dry-run", "--out", filepath.Join(t.TempDir(), "s"))
 			c.Env = append(c.Env, "TMPDIR="+temp)
-			start(t, c)
+			expect.OK(t, c.Start())
 			waitFor(t, c, func() bool { return strings.Contains(names(t, temp), "grpo-probe-") })
 			c.Process.Signal(sig)
 			if got := exitOf(t, c); got != exitInterrupted {

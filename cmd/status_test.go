@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -20,39 +21,23 @@ import (
 func TestStatusOfStudy(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := "my study" // moved: the command that made it says elsewhere
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Mkdir(dir, 0o755))
 	now := time.Now()
 	err := sweepdir.WriteStudy(dir, sweepdir.Study{Format: sweepdir.FormatVersion, Hash: "00000000", Name: "assignment", Title: "Assignment",
 		Argv: []string{"grpo", "assignment", "--out", "elsewhere"}, Parts: []sweepdir.Part{{Name: "lr"}, {Name: "baseline"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	req, err := sweep.AxesRequest([]sweep.AxisRequest{{Key: "lr", Values: []string{"1e-3", "3e-3"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	p, err := sweep.NewPlan(req, sweep.PlanOptions{Command: "sweep", Seeds: []uint64{1, 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	part := filepath.Join(dir, "lr")
-	if err := sweep.Prepare(part, p); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, sweep.Prepare(part, p))
 	write := func(run int, name, text string) {
 		t.Helper()
 		path := filepath.Join(p.Manifest.Runs[run].Path(part), name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, now, now.Add(-90*time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o666))
+		expect.OK(t, os.Chtimes(path, now, now.Add(-90*time.Second)))
 	}
 	status := func(state, problem string) string {
 		return `{"state":"` + state + `","step":20,"steps":200,"pid":7,"updated":"2026-01-02T03:04:05Z","validation_reward":0.4,"error":"` + problem + `"}`
@@ -66,17 +51,11 @@ func TestStatusOfStudy(t *testing.T) {
 	write(3, ".claims/1/owner.json", owner)
 	write(3, ".claims/1/heartbeat", ".")
 	beat := filepath.Join(p.Manifest.Runs[3].Path(part), ".claims/1/heartbeat")
-	if err := os.Chtimes(beat, time.Now(), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Chtimes(beat, time.Now(), time.Now()))
 	r, err := sweep.ReadStatus(dir, now, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var out strings.Builder
-	if err := writeStatus(&out, r); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, writeStatus(&out, r))
 	want := `part  run              state        step    validation  last update  attempts  running on
 lr    lr=1e-3, seed 1  interrupted  20/200              1m30s ago
 lr    lr=3e-3, seed 1  failed       20/200              1m30s ago    2
@@ -100,15 +79,11 @@ to continue: grpo assignment --out 'my study'
 	file := filepath.Join(t.TempDir(), "status.html")
 	page := func() string {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Error(err)
-		}
+		expect.OK(t, err)
 		return string(data)
 	}
 	for _, prepared := range []string{filepath.Join(dir, sweepdir.StudyFile), filepath.Join(part, sweepdir.ManifestFile)} {
-		if err := os.Chtimes(prepared, now, now.Add(-time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Chtimes(prepared, now, now.Add(-time.Hour)))
 	}
 	looks := 0
 	s.Now = func() time.Time {
@@ -116,13 +91,9 @@ to continue: grpo assignment --out 'my study'
 			if !strings.Contains(page(), "http-equiv=\"refresh\"") {
 				t.Error("the page of a run in progress does not load itself again")
 			}
-			if err := os.Chtimes(beat, now, now.Add(-time.Hour)); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, os.Chtimes(beat, now, now.Add(-time.Hour)))
 			write(3, rundir.StatusFile, status("interrupted", ""))
-			if err := os.RemoveAll(filepath.Dir(beat)); err != nil {
-				t.Error(err)
-			}
+			expect.OK(t, os.RemoveAll(filepath.Dir(beat)))
 		}
 		return now
 	}

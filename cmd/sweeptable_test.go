@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -33,13 +34,9 @@ func newTableTest(t *testing.T, redraw bool) *tableTest {
 	cores := runtime.GOMAXPROCS(2) // two places also on a machine with one core
 	t.Cleanup(func() { runtime.GOMAXPROCS(cores) })
 	req, err := sweep.AxesRequest([]sweep.AxisRequest{{Key: "lr", Values: []string{"1e-3", "1e-2"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	p, err := sweep.NewPlan(req, sweep.PlanOptions{Seeds: []uint64{1, 2}, Set: []string{"n_grpo_steps=100"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	x := &tableTest{t: t, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), m: p.Manifest, width: 80, height: 24}
 	x.table = newSweepTable(&State{Err: &x.out, Redraw: redraw, Now: func() time.Time { return x.clock }}, false, x.m, 2)
 	x.table.screen.Size = func() (int, int) { return x.width, x.height }
@@ -124,36 +121,6 @@ stopped   lr=1e-3, seed 2: at step 10 of 100, with a checkpoint
 `
 	if got := x.out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-// TestSweepTableETA: after the first two runs the time left is what the rest
-// takes.
-func TestSweepTableETA(t *testing.T) {
-	x := newTableTest(t, false)
-	x.event(0, 0, sweep.Event{Kind: sweep.Started, Attempt: 1})
-	x.event(0, 1, sweep.Event{Kind: sweep.Started, Attempt: 1})
-	if _, ok := x.table.left(x.clock); ok {
-		t.Error("a time left before anything was measured")
-	}
-	x.event(40*time.Second, 0, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.8)})
-	x.event(0, 2, sweep.Event{Kind: sweep.Started, Attempt: 1})
-	x.event(20*time.Second, 1, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.8)})
-	x.event(0, 3, sweep.Event{Kind: sweep.Started, Attempt: 1})
-	// Run 2 is 20 of its arm's 40 seconds old, run 3 begins its 60.
-	if left, ok := x.table.left(x.clock); !ok || left != 60 {
-		t.Errorf("%v left, want 1m", left)
-	}
-}
-
-func TestSweepTableFound(t *testing.T) {
-	x := newTableTest(t, false)
-	for i := range x.m.Runs {
-		x.event(0, i, sweep.Event{Kind: sweep.Found, State: ended(rundir.StateDone, 100, 0.8)})
-	}
-	x.table.done()
-	if got := x.out.String(); got != "all 4 runs are already done\n" {
-		t.Errorf("got %q", got)
 	}
 }
 
@@ -246,6 +213,20 @@ lr=1e-3, seed 1  100/100  0.871       done     took 54s
 	}
 }
 
+// fits checks that no line of the table is too long and that it is not too high, and returns it.
+func (x *tableTest) fits() []string {
+	lines := x.table.frame(x.clock, x.width, x.height)
+	if len(lines) > max(1, x.height-1) {
+		x.t.Errorf("%d lines on %dx%d", len(lines), x.width, x.height)
+	}
+	for _, l := range lines {
+		if len(l) > x.width {
+			x.t.Errorf("%q on %dx%d", l, x.width, x.height)
+		}
+	}
+	return lines
+}
+
 // TestSweepTableFits: at any size of the terminal and at any point of the story
 // no line is too long, no frame too high, and no run lost.
 func TestSweepTableFits(t *testing.T) {
@@ -257,28 +238,7 @@ func TestSweepTableFits(t *testing.T) {
 				x.event(0, 0, sweep.Event{Kind: sweep.Started, Attempt: 1})
 				x.event(12*time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 20, 0.512)})
 				x.event(time.Second, 1, sweep.Event{Kind: sweep.GaveUp, Err: errors.New("no")})
-				lines := x.table.frame(x.clock, width, height)
-				if len(lines) > max(1, height-1) {
-					t.Errorf("%d lines", len(lines))
-				}
-				for _, l := range lines {
-					if len(l) > width {
-						t.Errorf("%q is %d wide", l, len(l))
-					}
-				}
-				if height == 7 && width == 80 {
-					want := []string{
-						"run              step    validation  state    left",
-						"lr=1e-2, seed 1  0/100               failed",
-						"lr=1e-3, seed 1  20/100  0.512       running  40s",
-						"lr=1e-3, seed 2                      waiting",
-						"lr=1e-2, seed 2                      waiting",
-						"[######..............] 0 of 4 runs, 1 failed, 13s elapsed, about 1m33s left",
-					}
-					if strings.Join(lines, "\n") != strings.Join(want, "\n") {
-						t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
-					}
-				}
+				lines := x.fits()
 				if height == 5 && width == 80 {
 					want := []string{
 						"run              step   validation  state   left",
@@ -307,5 +267,61 @@ func TestShortTime(t *testing.T) {
 	}
 	if got := shortTime(math.NaN()); strings.Contains(got, "-") {
 		t.Errorf("NaN: %s", got)
+	}
+}
+
+// TestStudyTable: the rows of a study are those of the running part, the bar and
+// the counts are over all of them, and what will be copied costs nothing.
+func TestStudyTable(t *testing.T) {
+	x := newTableTest(t, true)
+	x.table = newStudyTable(&State{Err: &x.out, Redraw: true, Now: func() time.Time { return x.clock }}, false, 2)
+	x.table.screen.Size = func() (int, int) { return x.width, x.height }
+	x.table.add(x.m, make([]bool, 4))
+	x.table.add(x.m, []bool{true, false, true, false}) // lr=0.001 is copied
+	x.table.Part(0, "part 1 of 2: lr")
+	for i := range 4 {
+		x.event(0, i, sweep.Event{Kind: sweep.Started, Attempt: 1})
+		x.event(50*time.Second, i, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.8)})
+	}
+	// The two that are left of the second part take 50 s each, side by side.
+	if left, ok := x.table.left(x.clock); !ok || left != 50 {
+		t.Errorf("%v s left, want 50", left)
+	}
+	x.table.Part(1, "part 2 of 2: baseline, learning rate 0.001")
+	x.event(0, 0, sweep.Event{Kind: sweep.Found, State: ended(rundir.StateDone, 100, 0.8)})
+	x.event(0, 2, sweep.Event{Kind: sweep.Found, State: ended(rundir.StateDone, 100, 0.8)})
+	x.event(0, 1, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	want := `part 2 of 2: baseline, learning rate 0.001
+run              step     validation  state    left
+lr=1e-2, seed 1  0/100                running
+lr=1e-2, seed 2                       waiting
+lr=1e-3, seed 1  100/100  0.800       done     took 50s
+lr=1e-3, seed 2  100/100  0.800       done     took 50s
+[###############.....] 6 of 8 runs, 3m20s elapsed, about 50s left
+`
+	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	// A run that could not be copied is made.
+	x.event(0, 3, sweep.Event{Kind: sweep.Started, Attempt: 1})
+	for _, i := range []int{1, 3} {
+		x.event(50*time.Second, i, sweep.Event{Kind: sweep.Ended, State: ended(rundir.StateDone, 100, 0.8)})
+	}
+	x.table.done()
+	if got := strings.Join(screen(t, x.out.String()), "\n"); got != "8 of 8 runs, 5m0s elapsed\n" {
+		t.Errorf("at the end: %q", got)
+	}
+}
+
+// TestStudyTableFits: no head makes a frame too high or too wide.
+func TestStudyTableFits(t *testing.T) {
+	for _, width := range []int{1, 20, 80} {
+		for height := 1; height < 9; height++ {
+			x := newTableTest(t, true)
+			x.width, x.height = width, height
+			x.table.Part(0, "part 1 of 4: lr, learning rates 0.0001, 0.0003, 0.001, 0.01")
+			x.event(0, 0, sweep.Event{Kind: sweep.Started, Attempt: 1})
+			x.fits()
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 )
 
@@ -70,46 +71,26 @@ func slow(dir string) []string {
 func startRun(t *testing.T, dir string) *exec.Cmd {
 	t.Helper()
 	c := grpo(t, slow(dir)...)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for range 6000 {
-		if data, err := os.ReadFile(filepath.Join(dir, rundir.MetricsFile)); err == nil && bytes.Contains(data, []byte("\n")) {
-			return c
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("no step after a minute: %s", c.Stderr)
-	return nil
+	expect.OK(t, c.Start())
+	waitFor(t, c, func() bool {
+		data, err := os.ReadFile(filepath.Join(dir, rundir.MetricsFile))
+		return err == nil && bytes.Contains(data, []byte("\n"))
+	})
+	return c
 }
 
 func sameRuns(t *testing.T, a, b string) {
 	t.Helper()
 	x, err := rundir.Open(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	y, err := rundir.Open(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, err := range []error{
-		rundir.CompareMetrics(x.Metrics, y.Metrics), rundir.CompareEvals(x.Evals, y.Evals), rundir.CompareSamples(x.Samples, y.Samples),
-	} {
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	if x.Result == nil || y.Result == nil || x.Result.WeightsSHA256 != y.Result.WeightsSHA256 || x.Result.Checks != y.Result.Checks {
-		t.Error("the weights or the checks differ, or a result is missing")
-	}
+	expect.OK(t, err)
+	expect.OK(t, different(x, y))
 }
 
 // However a process ends, the continued run has the results of an uninterrupted one.
 func TestSignals(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	whole := filepath.Join(t.TempDir(), "whole")
 	mustSucceed(t, slow(whole)...)
 	for _, tt := range []struct {
@@ -166,9 +147,7 @@ func TestSignals(t *testing.T) {
 // Two processes on one folder: the second reports who has it, and the first is
 // not disturbed. A claim that a killed process left binds nobody.
 func TestTwoProcessesOnOneFolder(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	first := startRun(t, dir)
 	for _, args := range [][]string{slow(dir), {"train", "--resume", dir}} {
@@ -180,9 +159,7 @@ func TestTwoProcessesOnOneFolder(t *testing.T) {
 			t.Errorf("stderr: %q", stderr)
 		}
 	}
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, first.Process.Kill())
 	first.Wait()
 	if _, err := os.Stat(filepath.Join(dir, rundir.ClaimsDir, "1", "heartbeat")); err != nil {
 		t.Fatalf("the killed process left no heartbeat: the case shows nothing: %v", err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -64,10 +65,11 @@ func runHere(t *testing.T, env []string, args ...string) (code int, stdout, stde
 	return code, out.String(), err.String()
 }
 
-func must(t *testing.T, err error) {
+// long marks tests that -short leaves out.
+func long(t *testing.T) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	if testing.Short() {
+		t.Skip("left out with -short")
 	}
 }
 
@@ -82,7 +84,7 @@ func evilSweep(t *testing.T, dir string) {
 		t.Fatal(stderr)
 	}
 	m, err := sweepdir.ReadManifest(dir)
-	must(t, err)
+	expect.OK(t, err)
 	evil := strings.ToValidUTF8(evil, "") // JSON has no other
 	m.Name, m.Title, m.Question, m.Base = evil, evil, evil+"?", m.Base+"# \x1b[2J\u202e"
 	m.Notes, m.Argv = []string{evil}, []string{"grpo", evil}
@@ -94,39 +96,37 @@ func evilSweep(t *testing.T, dir string) {
 	m.Axes[0].Label, m.Axes[0].Short = evil, evil
 	m.Runs[3].Config += "\"a\\e[2J\\nto continue: rm\": 1\n"
 	m.Hash = m.Identity()
-	must(t, sweepdir.WriteManifest(dir, m))
+	expect.OK(t, sweepdir.WriteManifest(dir, m))
 	failed := m.Runs[1].Path(dir)
-	must(t, os.MkdirAll(failed, 0o755))
-	must(t, os.WriteFile(filepath.Join(failed, rundir.ConfigFile), []byte(m.Runs[1].Config), 0o644))
-	must(t, rundir.WriteJSON(filepath.Join(failed, rundir.StatusFile), rundir.Status{State: rundir.StateFailed, Steps: 1, Error: evil}))
+	expect.OK(t, os.MkdirAll(failed, 0o755))
+	expect.OK(t, os.WriteFile(filepath.Join(failed, rundir.ConfigFile), []byte(m.Runs[1].Config), 0o644))
+	expect.OK(t, rundir.WriteJSON(filepath.Join(failed, rundir.StatusFile), rundir.Status{State: rundir.StateFailed, Steps: 1, Error: evil}))
 	done := m.Runs[0].Path(dir)
 	meta, err := os.ReadFile(filepath.Join(done, rundir.MetaFile))
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(done, rundir.MetaFile), bytes.Replace(meta, []byte(`"host": "`), []byte(`"host": "\u001b[2J`), 1), 0o644))
+	expect.OK(t, err)
+	expect.OK(t, os.WriteFile(filepath.Join(done, rundir.MetaFile), bytes.Replace(meta, []byte(`"host": "`), []byte(`"host": "\u001b[2J`), 1), 0o644))
 }
 
 // Whatever a folder from someone else contains, the commands show it as text.
 func TestUntrustedFolders(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	t.Chdir(t.TempDir())
 	evilSweep(t, "study/lr")
-	must(t, sweepdir.WriteStudy("study", sweepdir.Study{
+	expect.OK(t, sweepdir.WriteStudy("study", sweepdir.Study{
 		Format: sweepdir.FormatVersion, Hash: "00000000", Name: evil, Title: evil, Argv: []string{"grpo", evil},
 		Parts: []sweepdir.Part{{Name: "lr", Question: evil, Chosen: evil}, {Name: "later", Question: evil}},
 	}))
 	m, err := sweepdir.ReadManifest("study/lr")
-	must(t, err)
+	expect.OK(t, err)
 	// A run by itself: its name and its error.
-	must(t, os.MkdirAll("run", 0o755))
-	must(t, os.WriteFile("run/config.yaml", []byte("name: \"a\\e[2J\\nto continue: rm\"\nalgorithm: {loss_type: \"\\u202e\"}\n"), 0o644))
-	must(t, rundir.WriteJSON("run/status.json", rundir.Status{State: evil, Step: 1, Steps: 2, Error: evil}))
+	expect.OK(t, os.MkdirAll("run", 0o755))
+	expect.OK(t, os.WriteFile("run/config.yaml", []byte("name: \"a\\e[2J\\nto continue: rm\"\nalgorithm: {loss_type: \"\\u202e\"}\n"), 0o644))
+	expect.OK(t, rundir.WriteJSON("run/status.json", rundir.Status{State: evil, Step: 1, Steps: 2, Error: evil}))
 	sample, err := rundir.Marshal(rundir.Sample{
 		Split: rundir.SplitVal, Decoding: rundir.DecodingSampled, Problem: evil, Prompt: evil, Completion: evil, Gold: evil,
 	})
-	must(t, err)
-	must(t, os.WriteFile("run/samples.jsonl", append(sample, '\n'), 0o644))
+	expect.OK(t, err)
+	expect.OK(t, os.WriteFile("run/samples.jsonl", append(sample, '\n'), 0o644))
 	for _, tt := range []struct {
 		args  []string
 		shows bool // evil is part of what is asked for
@@ -161,7 +161,7 @@ func TestUntrustedFolders(t *testing.T) {
 	}
 	for _, file := range []string{"study/results.md", "study/results.csv", "study/report.html", "study/lr/results.md", "study/lr/results.csv", "study/lr/report.html", "out/results.md"} {
 		text, err := os.ReadFile(file)
-		must(t, err)
+		expect.OK(t, err)
 		checkShown(t, file, string(text))
 		if !strings.Contains(string(text), `\x1b[2J`) && !strings.Contains(string(text), `\\x1b[2J`) {
 			t.Errorf("%s does not show the text", file)
@@ -171,20 +171,18 @@ func TestUntrustedFolders(t *testing.T) {
 
 // The same for problems and for what is made of them.
 func TestUntrustedProblems(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	t.Chdir(t.TempDir())
 	var train, good, bad bytes.Buffer
 	for range 8 {
-		must(t, writeLine(&train, map[string]string{"question": "What is 3 + 4?", "answer": "3 + 4 = 7\n#### 7"}))
-		must(t, writeLine(&good, map[string]string{"question": "What is 2 + 3? " + evil, "answer": "2 + 3 = 5 " + evil + "\n#### 5", "type": evil}))
-		must(t, writeLine(&bad, map[string]string{"question": "What is 2 + 3?", "answer": "2 + 3 = 5\n#### " + evil}))
+		expect.OK(t, writeLine(&train, map[string]string{"question": "What is 3 + 4?", "answer": "3 + 4 = 7\n#### 7"}))
+		expect.OK(t, writeLine(&good, map[string]string{"question": "What is 2 + 3? " + evil, "answer": "2 + 3 = 5 " + evil + "\n#### 5", "type": evil}))
+		expect.OK(t, writeLine(&bad, map[string]string{"question": "What is 2 + 3?", "answer": "2 + 3 = 5\n#### " + evil}))
 	}
-	must(t, os.WriteFile("train.jsonl", train.Bytes(), 0o644))
-	must(t, os.WriteFile("good.jsonl", good.Bytes(), 0o644))
-	must(t, os.WriteFile("bad.jsonl", append(good.Bytes(), bad.Bytes()...), 0o644))
-	must(t, os.WriteFile("batch.json", []byte(`{"cases": [{"name": "\u001b[2J\nto continue: rm", "\u202e": 1}]}`), 0o644))
+	expect.OK(t, os.WriteFile("train.jsonl", train.Bytes(), 0o644))
+	expect.OK(t, os.WriteFile("good.jsonl", good.Bytes(), 0o644))
+	expect.OK(t, os.WriteFile("bad.jsonl", append(good.Bytes(), bad.Bytes()...), 0o644))
+	expect.OK(t, os.WriteFile("batch.json", []byte(`{"cases": [{"name": "\u001b[2J\nto continue: rm", "\u202e": 1}]}`), 0o644))
 	for _, tt := range []struct {
 		args  string
 		shows bool

@@ -37,12 +37,10 @@ func TestParse(t *testing.T) {
 		{"unknown alias", "a: 1\nb: *x\n", 2, "not valid YAML: unknown anchor 'x' referenced"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			n, p := note.parse([]byte(tt.text))
-			if n != nil || p == nil || p.line != tt.line || !strings.Contains(p.text, tt.want) {
-				t.Errorf("node %v, problem %+v, want line %d: %s", n, p, tt.line, tt.want)
-			}
-		})
+		n, p := note.parse([]byte(tt.text))
+		if n != nil || p == nil || p.line != tt.line || !strings.Contains(p.text, tt.want) {
+			t.Errorf("%s: node %v, problem %+v, want line %d: %s", tt.name, n, p, tt.line, tt.want)
+		}
 	}
 	n, p := note.parse([]byte("a: [1, 2]\nb: text\nc:\n"))
 	if p != nil || Kind(n) != "a section with keys" || Kind(n.Content[1]) != "a list" || Kind(n.Content[3]) != "the value text" || Kind(n.Content[5]) != "nothing" {

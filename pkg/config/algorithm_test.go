@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/yamldoc"
 	"grpo/pkg/rl"
 )
@@ -41,19 +42,13 @@ func TestAdvantages(t *testing.T) {
 		{"algorithm.type=ppo normalizer=whiten_tokens use_std_normalization=true", "none", "whiten_tokens", true},
 	}
 	for _, test := range tests {
-		t.Run(test.set, func(t *testing.T) {
-			r, err := Load(LoadOptions{Set: strings.Fields(test.set)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			a := r.Config.Algorithm
-			if b, n := a.Advantages(); b != test.baseline || n != test.normalizer {
-				t.Errorf("got %s and %s, want %s and %s", b, n, test.baseline, test.normalizer)
-			}
-			if a.UseStdNormalization != test.std {
-				t.Errorf("use_std_normalization resolves to %v, want %v", a.UseStdNormalization, test.std)
-			}
-		})
+		a := loadSet(t, test.set).Config.Algorithm
+		if b, n := a.Advantages(); b != test.baseline || n != test.normalizer {
+			t.Errorf("%s: got %s and %s, want %s and %s", test.set, b, n, test.baseline, test.normalizer)
+		}
+		if a.UseStdNormalization != test.std {
+			t.Errorf("%s: use_std_normalization resolves to %v, want %v", test.set, a.UseStdNormalization, test.std)
+		}
 	}
 }
 
@@ -93,17 +88,12 @@ func TestResolveLoss(t *testing.T) {
 		{"length_normalization=constant normalize_constant=42", "reinforce_with_baseline", "constant", "token", 42, 0},
 	}
 	for _, test := range tests {
-		t.Run(test.set, func(t *testing.T) {
-			r, err := Load(LoadOptions{Set: strings.Fields(test.set)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			a := r.Config.Algorithm
-			if a.BaseLoss() != test.base || a.LengthNormalization != test.aggregation || a.ImportanceSamplingLevel != test.level ||
-				a.NormalizeConstant != test.constant || a.DualClip != test.dual {
-				t.Errorf("got %s, %s, %s, %v, %v, want %+v", a.BaseLoss(), a.LengthNormalization, a.ImportanceSamplingLevel, a.NormalizeConstant, a.DualClip, test)
-			}
-		})
+		a := loadSet(t, test.set).Config.Algorithm
+		if a.BaseLoss() != test.base || a.LengthNormalization != test.aggregation || a.ImportanceSamplingLevel != test.level ||
+			a.NormalizeConstant != test.constant || a.DualClip != test.dual {
+			t.Errorf("%s: got %s, %s, %s, %v, %v, want %+v", test.set, a.BaseLoss(), a.LengthNormalization,
+				a.ImportanceSamplingLevel, a.NormalizeConstant, a.DualClip, test)
+		}
 	}
 }
 
@@ -111,11 +101,7 @@ func TestResolveLoss(t *testing.T) {
 // file that such a run writes can be loaded.
 func TestDPOWithLossType(t *testing.T) {
 	for _, loss := range slices.Concat(rl.LossTypes(), rl.RecipeNames()) {
-		r, err := Load(LoadOptions{Set: []string{"algorithm.type=dpo", "loss_type=" + loss}})
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		r := loadSet(t, "algorithm.type=dpo loss_type="+loss)
 		if _, err := LoadText("config.yaml", Marshal(r.Config)); err != nil {
 			t.Errorf("%s: %v", loss, err)
 		}
@@ -131,12 +117,7 @@ func TestResolvePPO(t *testing.T) {
 		"algorithm.type=ppo lr=1e-4 num_iterations=3 value_learning_rate=1e-2":                          {1e-2, 3},
 		"algorithm.type=ppo lr=1e-4 num_iterations=3 value_learning_rate=1e-2 algorithm.value_epochs=1": {1e-2, 1},
 	} {
-		r, err := Load(LoadOptions{Set: strings.Fields(set)})
-		if err != nil {
-			t.Errorf("%s: %v", set, err)
-			continue
-		}
-		if a := r.Config.Algorithm; a.ValueLearningRate != want[0] || float64(a.ValueEpochs) != want[1] {
+		if a := loadSet(t, set).Config.Algorithm; a.ValueLearningRate != want[0] || float64(a.ValueEpochs) != want[1] {
 			t.Errorf("%s: got %v and %v, want %v", set, a.ValueLearningRate, a.ValueEpochs, want)
 		}
 	}
@@ -151,19 +132,15 @@ func TestResolveCosine(t *testing.T) {
 		"functions=cosine,answer reward_weights=1,1 cosine_correct=last_number":                 "last_number",
 		"functions=cosine,question_only,last_number reward_weights=1,1,1 sampling_max_tokens=9": "question_only",
 	} {
-		r, err := Load(LoadOptions{Set: strings.Fields(set)})
-		if err != nil || r.Config.Reward.CosineCorrect != want {
-			t.Errorf("%s: got %+v, %v, want %q", set, r, err, want)
+		if got := loadSet(t, set).Config.Reward.CosineCorrect; got != want {
+			t.Errorf("%s: got %q, want %q", set, got, want)
 		}
 	}
 }
 
 // TestOriginOfResolved: the origin of a value that another key asked for names that key.
 func TestOriginOfResolved(t *testing.T) {
-	r, err := Load(LoadOptions{Set: []string{"loss_type=luspo", "scale_rewards=none", "algorithm.type=grpo"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := loadSet(t, "loss_type=luspo scale_rewards=none algorithm.type=grpo")
 	for key, want := range map[string]string{
 		"algorithm.length_normalization":      "default, as algorithm.loss_type asks",
 		"algorithm.importance_sampling_level": "default, as algorithm.loss_type asks",
@@ -193,5 +170,41 @@ func TestNeutralIsDefault(t *testing.T) {
 	}
 	if old != 50 {
 		t.Errorf("%d keys have no neutral value; the first version had 50", old)
+	}
+}
+
+// Under LoRA the default learning rate, and that of an embedded configuration, is ten times
+// as high. A rate that the user gives is taken as it is.
+func TestLoRARate(t *testing.T) {
+	load := func(path string, set ...string) *Resolved {
+		t.Helper()
+		r, err := Load(LoadOptions{Path: path, Set: set})
+		expect.OK(t, err)
+		return r
+	}
+	const lora = "train.lora.rank=16"
+	for _, c := range []struct {
+		r    *Resolved
+		want float64
+	}{
+		{load("smollm2"), 1e-5},
+		{load("smollm2", lora), 1e-4},
+		{load("smollm2", lora, "lr=3e-5"), 3e-5},
+		{load("", lora, "init=./x"), 1e-2},
+		{load(write(t, "model: {init: ./x}\ntrain: {learning_rate: 1e-4, lora: {rank: 8}}")), 1e-4},
+		{load(write(t, "model: {init: ./x}\ntrain: {learning_rate: 1e-4}"), lora), 1e-4},
+		{load(write(t, "model: {init: ./x}\ntrain: {lora: {rank: 8}}")), 1e-2},
+	} {
+		if got := c.r.Config.Train.LearningRate; got != c.want {
+			t.Errorf("learning rate %v, want %v (%v)", got, c.want, c.r.Origin("train.learning_rate"))
+		}
+		again, err := LoadText("x.yaml", Marshal(c.r.Config))
+		if err != nil || again.Config.Train.LearningRate != c.want || Hash(again.Config) != Hash(c.r.Config) {
+			t.Errorf("the resolved configuration has the learning rate %v, want %v: %v", again.Config.Train.LearningRate, c.want, err)
+		}
+	}
+	o := load("smollm2", lora).Origin("train.learning_rate").String()
+	if !strings.HasPrefix(o, "smollm2 (embedded): line ") || !strings.HasSuffix(o, ", as train.lora.rank asks") {
+		t.Errorf("the origin is %q", o)
 	}
 }

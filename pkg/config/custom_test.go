@@ -6,14 +6,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 func loadYAML(t *testing.T, text string, set ...string) (*Resolved, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	r, err := Load(LoadOptions{Path: path, Set: set})
 	if err != nil {
 		err = &Error{Doing: "load", Problems: []string{strings.ReplaceAll(err.Error(), path, "x.yaml")}}
@@ -32,9 +32,7 @@ reward:
 
 func TestCustomRewards(t *testing.T) {
 	r, err := loadYAML(t, twoCustom)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	got := r.Config.Reward
 	if !reflect.DeepEqual(got.Functions, []string{"answer", "judge", "short"}) || !reflect.DeepEqual(got.RewardWeights, []float64{1, 0.5, 1}) {
 		t.Errorf("%v, weights %v", got.Functions, got.RewardWeights)
@@ -80,9 +78,7 @@ func TestCustomRewards(t *testing.T) {
 // definition, and the order of definitions does not matter.
 func TestUnusedCustomRewards(t *testing.T) {
 	r, err := loadYAML(t, twoCustom, "reward.functions=answer", "reward.reward_weights=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if Hash(r.Config) != Hash(Default()) || string(Marshal(r.Config)) != string(Marshal(Default())) {
 		t.Errorf("it differs from the default: %v", Diff(Default(), r.Config))
 	}
@@ -90,9 +86,7 @@ func TestUnusedCustomRewards(t *testing.T) {
 		t.Error("a configuration without custom rewards is written in another form")
 	}
 	a, err := loadYAML(t, twoCustom, "reward.functions=short,judge", "reward.reward_weights=1,2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if c := a.Config.Reward.Custom; len(c) != 2 || c[0].Name != "short" || c[1].Name != "judge" {
 		t.Errorf("custom %+v", c)
 	}
@@ -108,9 +102,7 @@ func TestUnusedCustomRewards(t *testing.T) {
 // TestLearnedRewards: a reward model needs no name, and its path is part of the hash.
 func TestLearnedRewards(t *testing.T) {
 	r, err := loadYAML(t, "reward: {functions: [answer, {model: judge, weight: 2}, {name: other, model: b, on_error: null}]}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	c := &r.Config.Reward
 	if !reflect.DeepEqual(c.Functions, []string{"answer", "learned", "other"}) || !reflect.DeepEqual(c.RewardWeights, []float64{1, 2, 1}) ||
 		len(c.Custom) != 2 || c.Custom[0].Model != "judge" || c.Custom[1].Model != "b" {
@@ -151,23 +143,17 @@ func TestCustomRewardErrors(t *testing.T) {
 		"[answr]":                                                            `"answr" must be one of answer, format`,
 	} {
 		_, err := loadYAML(t, "reward: {functions: "+text+"}\n")
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want ... %s", text, err, want)
-		}
+		wantError(t, text, err, want)
 	}
 	_, err := loadYAML(t, "algorithm: {normalizer: group_mean}\nreward: {functions: [{name: a, expr: '1'}]}\n")
-	if err == nil || !strings.Contains(err.Error(), "rewards may be negative") {
-		t.Errorf("error %v", err)
-	}
+	wantError(t, "a negative reward", err, "rewards may be negative")
 }
 
 // Settings may define functions by their full keys, as the sweep.yaml of a sweep does.
 func TestCustomRewardKeys(t *testing.T) {
 	r, err := Load(LoadOptions{Set: []string{"reward.custom.0.name=short", "reward.custom.0.expr=1 / len(tokens)",
 		"reward.functions=[answer, short]", "reward_weights=[1, 0.5]"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	want := CustomReward{Name: "short", Expr: "1 / len(tokens)", Command: []string{}, OnError: "fail", Timeout: 60, Workers: 1, Restarts: 1}
 	if got := r.Config.Reward.Custom; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("%+v", got)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // before is the YAML that the first release wrote for c: without the later keys of the section
@@ -27,10 +29,7 @@ func before(t *testing.T, c Config) string {
 
 // TestEvaluationSettingsAreSeparate: training settings do not affect evaluation settings.
 func TestEvaluationSettingsAreSeparate(t *testing.T) {
-	r, err := Load(LoadOptions{Set: []string{"sampling_temperature=1.3", "sampling_top_p=0.9", "sampling_top_k=5", "sampling_min_tokens=4"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := loadSet(t, "sampling_temperature=1.3 sampling_top_p=0.9 sampling_top_k=5 sampling_min_tokens=4")
 	if want := Resolve(Default()).Eval; !reflect.DeepEqual(r.Config.Eval, want) {
 		t.Errorf("evaluation %+v, want %+v", r.Config.Eval, want)
 	}
@@ -45,26 +44,21 @@ func TestEvaluationSettingsAreSeparate(t *testing.T) {
 func TestFirstReleaseEvaluation(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		set  []string
+		set  string
 		same bool   // the settings mean the same now
 		hash string // by the first release
 	}{
-		{"default", nil, true, "38acda8e"},
-		{"short", []string{"sampling_max_tokens=28"}, true, ""},
-		{"warm", []string{"sampling_temperature=1.3"}, false, "aee1439a"},
-		{"nucleus", []string{"sampling_top_p=0.9"}, false, ""},
-		{"top k", []string{"sampling_top_k=5"}, false, ""},
-		{"not empty", []string{"sampling_min_tokens=4"}, false, ""},
+		{"default", "", true, "38acda8e"},
+		{"short", "sampling_max_tokens=28", true, ""},
+		{"warm", "sampling_temperature=1.3", false, "aee1439a"},
+		{"nucleus", "sampling_top_p=0.9", false, ""},
+		{"top k", "sampling_top_k=5", false, ""},
+		{"not empty", "sampling_min_tokens=4", false, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			now, err := Load(LoadOptions{Set: test.set})
-			if err != nil {
-				t.Fatal(err)
-			}
+			now := loadSet(t, test.set)
 			old, err := LoadText("config.yaml", []byte(before(t, now.Config)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			r, e := old.Config.Rollout, old.Config.Eval
 			if e.Temperature != r.SamplingTemperature || e.TopP != r.SamplingTopP || e.TopK != r.SamplingTopK ||
 				e.MinTokens != r.SamplingMinTokens || e.MaxTokens != r.SamplingMaxTokens {
@@ -88,9 +82,7 @@ func TestFirstReleaseEvaluation(t *testing.T) {
 func TestFirstReleaseFile(t *testing.T) {
 	path := "testdata/first-release.yaml"
 	r, err := Load(LoadOptions{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if e := r.Config.Eval; Hash(r.Config) != "02262d06" || e.Temperature != 1.3 || e.MaxTokens != 64 {
 		t.Errorf("hash %s, evaluation %+v", Hash(r.Config), e)
 	}

@@ -186,6 +186,7 @@ func TestLargeYAML(t *testing.T) {
 		{"comments in lists", "a:\n" + repeat("- 1 # x\n")}, {"documents", repeat("---\n")}, {"one word", "seed: " + repeat("a")},
 		{"one key", repeat("a") + ": 1"}, {"one list", "reward:\n  functions: [" + repeat("a,") + "a]"}, {"quotes", repeat("'")},
 		{"blank lines", repeat("\n")}, {"spaces", repeat(" ")}, {"directives", repeat("%A\n")}, {"blocks", repeat("|\n")},
+		{"unknown keys", repeat("grup_size: 1\n")}, {"one text", "name: \"" + repeat("é") + "\\n\"\n"}, {"stages", "stages: [" + repeat("1,") + "]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := []byte(c.text)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/yamldoc"
 )
 
@@ -85,20 +86,14 @@ func TestInertSettings(t *testing.T) {
 
 func inertOf(t *testing.T, set string) []Inert {
 	t.Helper()
-	r, err := Load(LoadOptions{Set: strings.Fields(set)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return InertSettings(r.Config)
+	return InertSettings(loadSet(t, set).Config)
 }
 
 // TestPresetsHaveEffect: every setting of a published recipe has an effect.
 func TestPresetsHaveEffect(t *testing.T) {
 	for _, name := range Names() {
 		r, err := Load(LoadOptions{Path: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if found := InertSettings(r.Config); len(found) > 0 {
 			t.Errorf("%s: %v", name, found)
 		}

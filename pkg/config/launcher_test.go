@@ -2,7 +2,6 @@ package config
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -51,11 +50,7 @@ func TestLauncherLines(t *testing.T) {
 		t.Errorf("as flags: %v, %v", r, err)
 	}
 	_, err = Load(LoadOptions{Flags: []Flag{{Key: "launcher.setup", Name: "--setup", Lines: []string{"a\nb"}}}})
-	if err == nil || !strings.Contains(err.Error(), "must be one line") {
-		t.Errorf("two lines: %v", err)
-	}
+	wantError(t, "two lines", err, "must be one line")
 	_, err = LoadText("x.yaml", []byte("launcher:\n  partitoin: long\n"))
-	if err == nil || !strings.Contains(err.Error(), `did you mean "partition"?`) {
-		t.Errorf("unknown key: %v", err)
-	}
+	wantError(t, "unknown key", err, `did you mean "partition"?`)
 }

@@ -8,15 +8,43 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
+
+// loadSet loads a configuration by --set.
+func loadSet(t testing.TB, set string) *Resolved {
+	t.Helper()
+	r, err := Load(LoadOptions{Set: strings.Fields(set)})
+	if err != nil {
+		t.Fatalf("%s: %v", set, err)
+	}
+	return r
+}
+
+// has checks the value of a key.
+func has(t *testing.T, what string, r *Resolved, key, want string) {
+	t.Helper()
+	if got, err := Get(r.Config, key); err != nil || strings.ReplaceAll(got, ", ", ",") != strings.ReplaceAll(want, ", ", ",") {
+		t.Errorf("%s: %s is %s (%v), want %s", what, key, got, err, want)
+	}
+}
+
+// wantError checks that an error is one of the configuration with these words.
+func wantError(t *testing.T, what string, err error, words ...string) {
+	t.Helper()
+	for _, want := range words {
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v\nwant %s", what, err, want)
+		}
+	}
+}
 
 // write puts a string into a file of a new folder and returns its path.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte(text), 0o666))
 	return path
 }
 
@@ -54,47 +82,12 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestResolvedZeros: zeros that mean another key's value are replaced after all sources are
-// applied.
-func TestResolvedZeros(t *testing.T) {
-	r, err := Load(LoadOptions{Set: []string{"rollout_batch_size=64", "sampling_max_tokens=48"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Config.Train.TrainBatchSize != 64 || r.Config.Algorithm.NormalizeConstant != 48 {
-		t.Errorf("got %d and %v, want 64 and 48", r.Config.Train.TrainBatchSize, r.Config.Algorithm.NormalizeConstant)
-	}
-	if got, want := r.Origin("train.train_batch_size").String(), "default, the same as rollout.rollout_batch_size"; got != want {
-		t.Errorf("origin %q, want %q", got, want)
-	}
-	if !reflect.DeepEqual(Resolve(r.Config), r.Config) {
-		t.Error("resolving twice changes the configuration")
-	}
-}
-
-func TestDefaultsAreNotShared(t *testing.T) {
-	r, err := Load(LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Config.Reward.Functions[0] = "changed"
-	r.Config.Reward.RewardWeights[0] = -1
-	again, err := Load(LoadOptions{})
-	if err != nil || !reflect.DeepEqual(again.Config, Resolve(Default())) {
-		t.Errorf("a second load gives %+v, %v", again, err)
-	}
-}
-
 func TestLoadFiles(t *testing.T) {
 	dir := t.TempDir()
 	big := filepath.Join(dir, "big.yaml")
-	if err := os.WriteFile(big, []byte("# "+strings.Repeat("x", maxFileSize)), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(big, []byte("# "+strings.Repeat("x", maxFileSize)), 0o666))
 	locked := filepath.Join(dir, "locked.yaml")
-	if err := os.WriteFile(locked, []byte("seed: 1"), 0); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(locked, []byte("seed: 1"), 0))
 	tests := []struct{ name, path, want string }{
 		{"unknown name", "smok", `load config: no configuration "smok" (did you mean "smoke"?): the embedded ones are a5-2025, a5-2026, aligned, `},
 		{"unknown preset", "presets/dapoo", `load config: presets/dapoo: no such file`},
@@ -113,12 +106,7 @@ func TestLoadFiles(t *testing.T) {
 				t.Skip("root reads every file")
 			}
 			_, err := Load(LoadOptions{Path: test.path})
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v\nwant %s", err, test.want)
-			}
-			if !errors.Is(err, ErrConfig) {
-				t.Errorf("%v does not wrap ErrConfig", err)
-			}
+			wantError(t, test.path, err, test.want)
 		})
 	}
 	if _, err := Load(LoadOptions{Path: "nowhere/x.yaml"}); !errors.Is(err, fs.ErrNotExist) {
@@ -126,9 +114,7 @@ func TestLoadFiles(t *testing.T) {
 	}
 	t.Run("a file with the embedded name", func(t *testing.T) {
 		t.Chdir(dir)
-		if err := os.WriteFile("smoke", []byte("seed: 5\n"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile("smoke", []byte("seed: 5\n"), 0o666))
 		if r, err := Load(LoadOptions{Path: "smoke"}); err != nil || r.Config.Name != "smoke" {
 			t.Errorf("smoke is not the embedded one: %v", err)
 		}
@@ -153,9 +139,7 @@ stages:
 		Env:  []string{"GRPO_STAGES_1_STEPS=21", "GRPO_TRAIN_N_GRPO_STEPS=3", "GRPO_SEED=4"},
 		Set:  []string{"stages.2.batch_size=8", "eval_size=5"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	want := DefaultSFT()
 	want.Seed, want.EvalSize = 4, 5
 	want.Stages = []Stage{DefaultStage(), DefaultStage(), DefaultStage()}
@@ -172,5 +156,103 @@ stages:
 	}
 	if got := r.Origin("stages.1.steps").String(); got != "GRPO_STAGES_1_STEPS" {
 		t.Errorf("origin %q", got)
+	}
+}
+
+// TestLayers: later files override earlier ones key by key, the origin names the file and line, the hash
+// is that of the result, and a mistake in any file is an error.
+func TestLayers(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o666))
+		return path
+	}
+	a := file("a.yaml", "seed: 3\ntrain:\n  learning_rate: 2e-3\n  num_iterations: 4\n")
+	b := file("b.yaml", "train:\n  learning_rate: 3e-3\n  epochs_per_rollout_batch: 1\n")
+	r, err := Load(LoadOptions{Path: "smoke", Over: []string{a, b}})
+	expect.OK(t, err)
+	c := r.Config
+	if c.Seed != 3 || c.Train.LearningRate != 3e-3 || c.Train.EpochsPerRolloutBatch != 1 || c.Train.NGRPOSteps != 20 {
+		t.Errorf("%+v", c.Train)
+	}
+	for key, want := range map[string]string{
+		"train.learning_rate": b + ": line 2", "seed": a + ": line 1", "train.n_grpo_steps": "smoke (embedded): line",
+	} {
+		if got := r.Origin(key).String(); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: origin %q, want %q", key, got, want)
+		}
+	}
+	same, err := Load(LoadOptions{Path: "smoke", Set: []string{"seed=3", "lr=3e-3"}})
+	if err != nil || Hash(same.Config) != Hash(c) {
+		t.Errorf("hash %s, want %s (%v)", Hash(c), Hash(same.Config), err)
+	}
+	bad := file("bad.yaml", "train:\n  lrr: 1\n")
+	for _, opts := range []LoadOptions{{Path: bad, Over: []string{a}}, {Path: a, Over: []string{bad}}, {Over: []string{bad}}} {
+		if _, err := Load(opts); err == nil || !strings.Contains(err.Error(), bad+`: line 2: unknown key "lrr"`) {
+			t.Errorf("%+v: %v", opts, err)
+		}
+	}
+}
+
+// Only what the user gave is chosen: not the values of presets, of defaults, or of a configuration that
+// the program wrote.
+func TestChosen(t *testing.T) {
+	dir := t.TempDir()
+	own, resolved := filepath.Join(dir, "own.yaml"), filepath.Join(dir, "config.yaml")
+	c := Default()
+	c.Data.Annotations = "strip"
+	for path, text := range map[string][]byte{own: []byte("data: {annotations: strip}\n"), resolved: Marshal(c)} {
+		expect.OK(t, os.WriteFile(path, text, 0o600))
+	}
+	for _, tt := range []struct {
+		options LoadOptions
+		key     string
+		want    bool
+	}{
+		{LoadOptions{}, "data.annotations", false},
+		{LoadOptions{Path: "smoke"}, "train.n_grpo_steps", false},
+		{LoadOptions{Path: own}, "data.annotations", true},
+		{LoadOptions{Path: resolved}, "data.annotations", false},
+		{LoadOptions{Path: resolved, Set: []string{"data.annotations=equation"}}, "data.annotations", true},
+		{LoadOptions{Set: []string{"data.annotations=strip"}}, "data.annotations", true},
+	} {
+		r, err := Load(tt.options)
+		expect.OK(t, err)
+		if got := r.Chosen(tt.key); got != tt.want {
+			t.Errorf("%+v: %s chosen %v, want %v", tt.options, tt.key, got, tt.want)
+		}
+	}
+}
+
+// The default sizes are for generated problems. Files for evaluation are used whole unless a source
+// sets a size.
+func TestSizesOfFiles(t *testing.T) {
+	files := []string{"data.source=gsm8k", "train_file=t.jsonl", "val_file=v.jsonl", "test_file=u.jsonl"}
+	for _, tt := range []struct {
+		name, path string
+		set        []string
+		val, test  int
+	}{
+		{"generated", "", nil, 1024, 1024},
+		{"files", "", files, 0, 0},
+		{"files under an embedded configuration with the default sizes", "default", files, 0, 0},
+		{"files with a configuration that sets sizes", "smoke", files, 128, 128},
+		{"a size that was given", "", append([]string{"val_size=1024"}, files...), 1024, 0},
+		{"sizes that were given", "", append([]string{"val_size=5", "test_size=7"}, files...), 5, 7},
+	} {
+		r, err := Load(LoadOptions{Path: tt.path, Set: tt.set})
+		expect.OK(t, err)
+		if d := r.Config.Data; d.ValSize != tt.val || d.TestSize != tt.test {
+			t.Errorf("%s: val_size %d, test_size %d, want %d and %d", tt.name, d.ValSize, d.TestSize, tt.val, tt.test)
+		}
+		again, err := LoadText("config.yaml", Marshal(r.Config))
+		if err != nil || Hash(again.Config) != Hash(r.Config) {
+			t.Errorf("%s: the resolved configuration does not repeat: %v", tt.name, err)
+		}
+	}
+	old, err := LoadText("config.yaml", []byte("data: {source: gsm8k, train_file: t.jsonl, val_file: v.jsonl, val_size: 1024, test_size: 1024}\n"))
+	if err != nil || old.Config.Data.ValSize != 1024 {
+		t.Errorf("the configuration of an older run keeps its size: %v, %v", old, err)
 	}
 }

@@ -1,4 +1,4 @@
-package config_test
+package config
 
 import (
 	"os"
@@ -8,25 +8,20 @@ import (
 	"testing"
 
 	"grpo/configs"
-	"grpo/pkg/config"
+	"grpo/internal/expect"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
 )
 
-// TestNames compares the lists of names with the lists of the packages that have the functions.
+// TestNames compares the names of losses with the lists of those of each source.
 func TestNames(t *testing.T) {
-	for _, test := range []struct {
-		what          string
-		names, theirs []string
-	}{
-		{"loss types", rl.RecipeNames(), union(rl.LossTypes(), rl.TRLLossTypes(), rl.VerlLossModes())},
-	} {
-		if !slices.Equal(sorted(test.names), sorted(test.theirs)) {
-			t.Errorf("%s: here %v, there %v", test.what, sorted(test.names), sorted(test.theirs))
-		}
+	want := slices.Concat(rl.LossTypes(), rl.TRLLossTypes(), rl.VerlLossModes())
+	slices.Sort(want)
+	if got := slices.Sorted(slices.Values(rl.RecipeNames())); !slices.Equal(got, slices.Compact(want)) {
+		t.Errorf("losses %v, want %v", got, want)
 	}
 	for verl, want := range map[string]rl.KLEstimator{"kl": rl.K1, "mse": rl.K2} {
-		if got := value(t, "beta=1 kl_estimator="+verl).KLEstimator; got != want {
+		if got := loadSet(t, "beta=1 kl_estimator="+verl).Config.Algorithm.KLEstimator; got != want {
 			t.Errorf("verl's %s is %s, want %s", verl, got, want)
 		}
 	}
@@ -44,7 +39,7 @@ func TestTRLLosses(t *testing.T) {
 		} else {
 			o.EpsilonHigh = nil
 		}
-		if a := value(t, set); a.BaseLoss() == rl.GRPOClip {
+		if a := loadSet(t, set).Config.Algorithm; a.BaseLoss() == rl.GRPOClip {
 			set += " delta=7"
 			o.Delta = &delta
 		}
@@ -52,10 +47,8 @@ func TestTRLLosses(t *testing.T) {
 			o.ImportanceSamplingLevel = "sequence"
 		}
 		want, err := rl.TRLLoss(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		compare(t, name, value(t, set).Loss(), want)
+		expect.OK(t, err)
+		compare(t, name, loadSet(t, set).Config.Algorithm.Loss(), want)
 	}
 }
 
@@ -71,39 +64,16 @@ func TestVerlLosses(t *testing.T) {
 			set = " length_normalization=seq-mean-token-mean"
 		}
 		want, err := rl.VerlLoss(rl.VerlOptions{LossMode: mode, LossAggMode: "token-mean", ClipRatio: 0.2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		compare(t, mode, value(t, "loss_type="+name+set).Loss(), want)
-	}
-}
-
-// TestAdvantagesOfAssignmentAndTRL: the names mean the same baseline and normalizer in both
-// packages.
-func TestAdvantagesOfAssignmentAndTRL(t *testing.T) {
-	for _, loss := range []string{"no_baseline", "reinforce_with_baseline", "grpo_clip"} {
-		for set, std := range map[string]bool{"true": true, "false": false} {
-			b, n := value(t, "loss_type="+loss+" use_std_normalization="+set).Advantages()
-			if want := rl.AssignmentAdvantages(rl.LossType(loss), std, 0); b != want.Baseline || n != want.Normalizer {
-				t.Errorf("%s, std %s: %s and %s, want %+v", loss, set, b, n, want)
-			}
-		}
-	}
-	for _, scale := range []string{"group", "batch", "none"} {
-		want, err := rl.ScaleRewards(scale, 0)
-		if b, n := value(t, "scale_rewards="+scale).Advantages(); err != nil || b != want.Baseline || n != want.Normalizer {
-			t.Errorf("scale_rewards %s: %s and %s, want %+v, %v", scale, b, n, want, err)
-		}
+		expect.OK(t, err)
+		compare(t, mode, loadSet(t, "loss_type="+name+set).Config.Algorithm.Loss(), want)
 	}
 }
 
 // TestPresetsMakeLosses: every preset gives a loss and advantages that pkg/rl accepts.
 func TestPresetsMakeLosses(t *testing.T) {
-	for _, name := range config.Names() {
-		r, err := config.Load(config.LoadOptions{Path: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range Names() {
+		r, err := Load(LoadOptions{Path: name})
+		expect.OK(t, err)
 		if err := r.Config.Algorithm.Loss().Check(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -134,49 +104,23 @@ func compare(t *testing.T, name string, got, want rl.LossConfig) {
 		b.RefLogProbs[i], b.Entropies[i] = -float64(i%4), float64(i%6)/4
 	}
 	g, err := rl.Loss(got, b)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	expect.OK(t, err)
 	w, err := rl.Loss(want, b)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	expect.OK(t, err)
 	if g.Loss != w.Loss || !slices.Equal(g.Grad, w.Grad) || !slices.Equal(g.GradEntropy, w.GradEntropy) {
 		t.Errorf("%s: loss %v from\n%+v\nwant %v from\n%+v", name, g.Loss, got, w.Loss, want)
 	}
-}
-
-// value loads a configuration by --set and returns its algorithm.
-func value(t *testing.T, set string) config.Algorithm {
-	t.Helper()
-	r, err := config.Load(config.LoadOptions{Set: strings.Fields(set)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Config.Algorithm
-}
-
-func sorted(s []string) []string {
-	s = slices.Clone(s)
-	slices.Sort(s)
-	return s
-}
-
-func union(lists ...[]string) []string {
-	return slices.Compact(sorted(slices.Concat(lists...)))
 }
 
 // TestAlgorithmsPage: docs/algorithms.md has every name and every key of the
 // sections reward and algorithm.
 func TestAlgorithmsPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/algorithms.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := slices.Concat(rl.RecipeNames(), rl.Baselines(), config.Normalizers(), rl.Aggregations(), rl.ImportanceLevels(),
+	expect.OK(t, err)
+	names := slices.Concat(rl.RecipeNames(), rl.Baselines(), Normalizers(), rl.Aggregations(), rl.ImportanceLevels(),
 		rl.KLEstimators(), gsm8k.Rewards(), rl.PreferenceLosses(), rl.Divergences(), rl.PairRules(), rl.SupervisedLosses(),
 		configs.Names("presets"))
-	for _, k := range config.Keys() {
+	for _, k := range Keys() {
 		if section, name, _ := strings.Cut(k.Path, "."); section == "algorithm" || section == "reward" {
 			names = append(names, name)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/yamldoc"
 	"grpo/pkg/rl"
 )
@@ -169,9 +170,7 @@ func TestEverySourceReachesEveryKey(t *testing.T) {
 					continue
 				}
 				v := reflect.New(keysOf(Default()).find(row.Key).value.Type()).Elem()
-				if err := yamldoc.SetText(v, value); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, yamldoc.SetText(v, value))
 				if want := yamldoc.Format(v); row.Value != want {
 					t.Errorf("sample %d, %s: %s is %s, want %s", i, name, row.Key, row.Value, want)
 				}

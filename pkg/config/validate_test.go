@@ -353,26 +353,11 @@ func TestRulesSFT(t *testing.T) {
 		{"lr=5", `--set: unknown key "lr"`},
 	}
 	for _, test := range tests {
-		t.Run(test.set, func(t *testing.T) {
-			_, err := LoadSFT(LoadOptions{Path: path, Set: strings.Fields(test.set)})
-			if want := strings.ReplaceAll(test.want, "FILE", path); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got  %v\nwant %s", err, want)
-			}
-		})
+		_, err := LoadSFT(LoadOptions{Path: path, Set: strings.Fields(test.set)})
+		wantError(t, test.set, err, strings.ReplaceAll(test.want, "FILE", path))
 	}
-	if _, err := LoadSFT(LoadOptions{Path: write(t, "seed: 1\n")}); err == nil || !strings.Contains(err.Error(), "stages must have at least one stage") {
-		t.Errorf("no stages: got %v", err)
-	}
-}
-
-// TestOriginInRules: a broken rule in a file names the line of each key.
-func TestOriginInRules(t *testing.T) {
-	path := write(t, "seed: 3\nrollout:\n\n  group_size: 7\n")
-	_, err := Load(LoadOptions{Path: path})
-	want := "load config: rollout.rollout_batch_size (256, default) must be a multiple of rollout.group_size (7, " + path + ": line 4)"
-	if err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
+	_, err := LoadSFT(LoadOptions{Path: write(t, "seed: 1\n")})
+	wantError(t, "no stages", err, "stages must have at least one stage")
 }
 
 func TestValidate(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"grpo/configs"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/train"
 )
@@ -17,9 +18,7 @@ import (
 // documented default file, has a question and fixed keys, and has
 // the arms that its name promises.
 func TestAblations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	want := map[string]string{
 		"advnorm":             "local global hybrid",
 		"aggregation":         "masked_mean masked_normalize token-mean seq-mean-token-sum",
@@ -43,9 +42,7 @@ func TestAblations(t *testing.T) {
 	}
 	for _, name := range names {
 		req, err := LoadRequest(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, base := range []string{"", "default", "smoke"} {
 			set := []string{}
 			if base == "smoke" { // 128 completions, where the arms name 256
@@ -92,15 +89,11 @@ func TestAblations(t *testing.T) {
 // TestAblationComments: the commands in the comments of the shipped files name
 // the file's own ablation, and resolve.
 func TestAblationComments(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	command := regexp.MustCompile(`(?m)^#   grpo ablate (.*)$`)
 	for _, name := range AblationNames() {
 		text, err := configs.FS.ReadFile("ablations/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		commands := command.FindAllStringSubmatch(string(text), -1)
 		if len(commands) == 0 {
 			t.Errorf("%s has no example", name)
@@ -141,16 +134,12 @@ func TestAblationComments(t *testing.T) {
 // TestAblationsTrain: every arm of every ablation makes a step. Arms with the same experiment make
 // it once.
 func TestAblationsTrain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short")
-	}
+	long(t)
 	tiny := []string{"n_grpo_steps=1", "val_size=16", "test_size=0", "unseen_size=0", "eval.greedy=false", "save_samples=0"}
 	made := map[string]bool{}
 	for _, name := range AblationNames() {
 		req, err := LoadRequest(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if name == "reward-model" { // reads a reward model: a script trains with one
 			continue
 		}
@@ -159,15 +148,11 @@ func TestAblationsTrain(t *testing.T) {
 			set, steps = append(set, "n_grpo_steps=2"), 2
 		}
 		p, err := NewPlan(req, PlanOptions{Set: set, Seeds: []uint64{1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		runs := p.Manifest.Runs
 		for _, e := range runs {
 			cfg, err := frozen(e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			id := config.Hash(config.Experiment(cfg))
 			if made[id] {
 				continue
@@ -176,9 +161,7 @@ func TestAblationsTrain(t *testing.T) {
 			t.Run(name+"/"+p.Manifest.Arms[e.Arm].Name, func(t *testing.T) {
 				t.Parallel()
 				res, err := train.Run(context.Background(), cfg, train.Options{Dir: t.TempDir(), Now: time.Now, Observer: &prober{now: time.Now, stop: func() {}}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				updates := steps * cfg.Train.EpochsPerRolloutBatch * cfg.Rollout.RolloutBatchSize / cfg.Train.TrainBatchSize
 				if res.Steps != steps || res.Updates != updates || res.DivergedAt != nil {
 					t.Errorf("%d steps, %d updates (want %d), diverged at %v", res.Steps, res.Updates, updates, res.DivergedAt)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -17,9 +18,7 @@ import (
 func newAssignment(t *testing.T, ask Assignment) *Study {
 	t.Helper()
 	p, err := NewStudy(ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return p
 }
 
@@ -45,9 +44,7 @@ func count(marks []bool) int {
 func TestAssignment(t *testing.T) {
 	long(t)
 	p := newAssignment(t, Assignment{})
-	if err := p.Manifest.Check(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.Manifest.Check())
 	var names []string
 	runs := 0
 	for i, part := range p.Manifest.Parts {
@@ -67,9 +64,7 @@ func TestAssignment(t *testing.T) {
 		t.Error("it does not wait for the rate")
 	}
 	hash := p.Manifest.Hash
-	if err := p.choose("0.0003", "the best"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.choose("0.0003", "the best"))
 	if p.Waits() || p.Manifest.Hash != hash {
 		t.Errorf("after the choice: waits %v, hash %s, was %s", p.Waits(), p.Manifest.Hash, hash)
 	}
@@ -125,9 +120,7 @@ func TestAssignmentPerArm(t *testing.T) {
 	}
 	// What the folder keeps of the request repeats the part, tuning included.
 	req, err := ParseRequest("sweep.yaml", p.Parts[1].Request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	again, err := NewPlan(req, PlanOptions{})
 	if err != nil || again.Manifest.Hash != m.Hash || again.Manifest.BestOver != m.BestOver {
 		t.Errorf("again: %v, %+v", err, again)
@@ -158,28 +151,8 @@ func TestAssignmentErrors(t *testing.T) {
 		{"per arm alike", Assignment{PerArm: true, Options: PlanOptions{Set: []string{"use_std_normalization=true"}}}, "part stdnorm: "},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := NewStudy(tt.ask)
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, config.ErrConfig) {
-				t.Errorf("error %v, want a configuration error with %q", err, tt.want)
-			}
-		})
-	}
-}
-
-func TestBestOverErrors(t *testing.T) {
-	tests := []struct{ name, text, want string }{
-		{"unknown key", "arms: [{name: a, set: {weight_decay: 0.1}}, {name: b}]\naxes: [{key: lr, values: [1e-3, 3e-3]}]\nbest_over: lrr\n", `best_over: unknown key "lrr"`},
-		{"no axis", "arms: [{name: a, set: {weight_decay: 0.1}}, {name: b}]\naxes: [{key: lr, values: [1e-3, 3e-3]}]\nbest_over: group_size\n", "rollout.group_size is no axis of this sweep"},
-		{"nothing left", "axes: [{key: lr, values: [1e-3, 3e-3]}]\nbest_over: lr\n", "nothing is left to compare"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := NewPlan(parsed(t, tt.text), PlanOptions{})
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, config.ErrConfig) {
-				t.Errorf("error %v, want a configuration error with %q", err, tt.want)
-			}
-		})
+		_, err := NewStudy(tt.ask)
+		invalid(t, tt.name, err, tt.want)
 	}
 }
 
@@ -195,28 +168,16 @@ func TestPrepareStudy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "study")
 	p := newAssignment(t, ask(nil))
 	p.Dir = dir
-	if err := p.Prepare(); err != nil {
-		t.Fatal(err)
-	}
-	if err := Prepare(filepath.Join(dir, "lr"), p.Parts[0]); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.Prepare())
+	expect.OK(t, Prepare(filepath.Join(dir, "lr"), p.Parts[0]))
 
 	// A second process chooses first; this one follows.
 	second := newAssignment(t, ask(nil))
 	second.Dir = dir
-	if err := second.choose("0.003", "theirs"); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.settle(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.choose("0.001", "ours"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.settle(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, second.choose("0.003", "theirs"))
+	expect.OK(t, second.settle())
+	expect.OK(t, p.choose("0.001", "ours"))
+	expect.OK(t, p.settle())
 	if got := p.Manifest.Parts[3]; got.Chosen != "learning rate 3e-3: theirs" || got.Set[0].Value != "0.003" {
 		t.Errorf("part %+v", got)
 	}
@@ -233,16 +194,10 @@ func TestPrepareStudy(t *testing.T) {
 	other := newAssignment(t, ask(func(a *Assignment) { a.Options.Seeds = []uint64{1, 3}; a.Options.Set = []string{"group_size=4"} }))
 	other.Dir = dir
 	err := other.Prepare()
-	for _, want := range []string{dir + " holds another study", "seeds: 1, 2, now 1, 3", "rollout.group_size: 8, now 4"} {
-		if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v lacks %q", err, want)
-		}
-	}
+	invalid(t, "another study", err, dir+" holds another study", "seeds: 1, 2, now 1, 3", "rollout.group_size: 8, now 4")
 	for _, file := range []string{sweepdir.ManifestFile, rundir.ConfigFile} {
 		other := t.TempDir()
-		if err := os.WriteFile(filepath.Join(other, file), []byte("{}"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(other, file), []byte("{}"), 0o644))
 		p.Dir = other
 		if err := p.Prepare(); !errors.Is(err, config.ErrConfig) {
 			t.Errorf("next to %s: error %v", file, err)
@@ -260,9 +215,7 @@ func TestEstimateTime(t *testing.T) {
 		return Measured{Rollout: 1}, nil
 	}
 	got, err := EstimateTime(t.Context(), p.Parts, 1, 1, probe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if calls != 1 || len(got) != 4 || got[0].Seconds != 4*200 || got[3].Seconds != 2*200 {
 		t.Errorf("%d probes, estimates %+v", calls, got)
 	}
@@ -286,9 +239,7 @@ func TestAssignmentAll(t *testing.T) {
 	if got := armNames(p.Parts[5]); !slices.Equal(got, []string{"symmetric", "clip-higher", "none"}) {
 		t.Errorf("clip: %v", got)
 	}
-	if err := p.choose("0.001", "the best"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, p.choose("0.001", "the best"))
 	if notes := p.Parts[5].Manifest.Notes; !strings.Contains(notes[len(notes)-1], "grpo assignment --lr-per-arm") {
 		t.Errorf("notes %q", notes)
 	}

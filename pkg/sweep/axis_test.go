@@ -1,7 +1,7 @@
 package sweep
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 )
 
@@ -37,9 +38,8 @@ func TestParseAxis(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for arg, want := range map[string]string{"lr": `no "="`, "lr=": "no values", "lr=1,,2": "--axis lr: value 2"} {
-		if _, err := ParseAxis(arg); err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, config.ErrConfig) {
-			t.Errorf("%q: %v, want %s", arg, err, want)
-		}
+		_, err := ParseAxis(arg)
+		invalid(t, arg, err, want)
 	}
 }
 
@@ -68,18 +68,16 @@ func TestAxis(t *testing.T) {
 		{name: "twice", in: AxisRequest{Key: "lr", Values: []string{"1e-3", "3e-3", "0.001"}}, err: "the values 1 and 3, 0.001, are the same (written 1e-3 and 0.001)"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := axis(test.in)
-			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Fatalf("got %v, want %s", err, test.err)
-				}
-				return
+		got, err := axis(test.in)
+		if test.err != "" {
+			if !strings.Contains(fmt.Sprint(err), test.err) {
+				t.Errorf("%s: got %v, want %s", test.name, err, test.err)
 			}
-			if err != nil || got.Key != test.key || got.Short != test.short || got.Label != test.label || strings.Join(got.Values, " ") != test.values && len(test.values) > 0 || got.Log != test.log {
-				t.Errorf("got %+v, %v", got, err)
-			}
-		})
+			continue
+		}
+		if err != nil || got.Key != test.key || got.Short != test.short || got.Label != test.label || strings.Join(got.Values, " ") != test.values && len(test.values) > 0 || got.Log != test.log {
+			t.Errorf("%s: got %+v, %v", test.name, got, err)
+		}
 	}
 }
 
@@ -108,9 +106,7 @@ func TestAxisAsTyped(t *testing.T) {
 func spacedValues(t *testing.T, key, value string) ([]string, error) {
 	t.Helper()
 	k, err := config.FindKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return spaced(k, value)
 }
 

@@ -13,19 +13,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
-
-func planOf(t testing.TB, text string, opts PlanOptions) *Plan {
-	t.Helper()
-	p, err := NewPlan(parsed(t, text), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // estimateOne is [EstimateTime] of one sweep.
 func estimateOne(t *testing.T, p *Plan, jobs, cores int, probe Probe) (*Estimate, error) {
@@ -82,9 +74,7 @@ func TestEstimate(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			calls.Store(0)
 			got, err := estimateOne(t, planOf(t, common+test.text, PlanOptions{}), test.jobs, test.cores, probe)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if got.Jobs != test.want.Jobs || got.Threads != test.want.Threads || got.Probes != test.want.Probes || math.Abs(got.Seconds-test.want.Seconds) > 1e-9 || int(calls.Load()) != test.calls {
 				t.Errorf("got %+v after %d calls, want %+v", *got, calls.Load(), test.want)
 			}
@@ -106,9 +96,7 @@ func TestEstimateLong(t *testing.T) {
 		return Measured{Setup: 1, Rollout: 3, Update: 3, Decode: 1e-3}, nil
 	}
 	got, err := estimateOne(t, p, 2, 2, probe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	// Evaluations, sampled and greedy, take nearly all of it.
 	if want := 1000 * 2 * math.Pow(2, 31) * math.Pow(2, 21) * 1e-3; !(got.Seconds > 0.99*want && got.Seconds < 1.01*want) {
 		t.Errorf("%g s, want about %g", got.Seconds, want)
@@ -131,9 +119,7 @@ func TestProbeLimit(t *testing.T) {
 	}
 	began := time.Now()
 	got, err := estimateOne(t, p, 1, 1, probe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -218,19 +204,21 @@ func TestMakespan(t *testing.T) {
 	})
 }
 
-// TestProbe measures a real run, briefly, and removes its files.
-func TestProbe(t *testing.T) {
+// probed is the configuration of a small run, and the empty folder for its files.
+func probed(t *testing.T) (config.Config, string) {
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
 	p := planOf(t, "set: {rollout_batch_size: 32, val_size: 32, unseen_size: 8, test_size: 0}\narms: [{name: a}]", PlanOptions{})
 	cfg, err := frozen(p.Manifest.Runs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	return cfg, scratch
+}
+
+// TestProbe measures a real run, briefly, and removes its files.
+func TestProbe(t *testing.T) {
+	cfg, scratch := probed(t)
 	m, err := NewProbe(time.Now)(context.Background(), cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if m.Setup <= 0 || m.Rollout <= 0 || m.Update <= 0 || m.Decode <= 0 || m.Update > 5 || m.Decode > 1 {
 		t.Errorf("%+v", m)
 	}
@@ -246,13 +234,7 @@ func TestProbe(t *testing.T) {
 // TestProbeInterrupted ends the context when there are steps enough for an
 // estimate: the user asked to stop, so there is none.
 func TestProbeInterrupted(t *testing.T) {
-	scratch := t.TempDir()
-	t.Setenv("TMPDIR", scratch)
-	p := planOf(t, "set: {rollout_batch_size: 32, val_size: 32, unseen_size: 8, test_size: 0}\narms: [{name: a}]", PlanOptions{})
-	cfg, err := frozen(p.Manifest.Runs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg, scratch := probed(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	now := func() time.Time {

@@ -35,15 +35,13 @@ func TestRemaining(t *testing.T) {
 		{"a failed run is not measured", []Clock{done(0, 10), {Steps: 100, Step: 3, Seconds: 99, Ended: true}, waits(0)}, []float64{1}, 1, 10},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			got, ok := Remaining(test.runs, test.work, test.jobs)
-			if !ok {
-				got = -1
-			}
-			if math.Abs(got-test.want) > 1e-9 {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
-		})
+		got, ok := Remaining(test.runs, test.work, test.jobs)
+		if !ok {
+			got = -1
+		}
+		if math.Abs(got-test.want) > 1e-9 {
+			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
+		}
 	}
 }
 

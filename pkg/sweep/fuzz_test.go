@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 	"grpo/pkg/config"
 )
@@ -60,9 +61,7 @@ func FuzzParseRequest(f *testing.F) {
 			for _, e := range plan.Manifest.Runs {
 				checkFolder(t, strings.TrimPrefix(e.Dir, "runs/"))
 			}
-			if err := plan.Manifest.Check(); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, plan.Manifest.Check())
 			again, err := ParseRequest("sweep.yaml", plan.Request)
 			if err != nil {
 				t.Fatalf("%v in\n%s", err, plan.Request)

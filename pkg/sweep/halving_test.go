@@ -11,11 +11,7 @@ import (
 
 func halvingPlan(t *testing.T, text string) *Plan {
 	t.Helper()
-	p, err := NewPlan(parsed(t, text), PlanOptions{Halving: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return planOf(t, text, PlanOptions{Halving: true})
 }
 
 func steps(h *sweepdir.Halving) (out []int) {
@@ -46,9 +42,8 @@ func TestRungs(t *testing.T) {
 		"arms: [{name: a}, {name: b, set: {beta: 1}}]\naxes: [{key: lr, values: [1, 2]}]\nbest_over: lr": "best_over",
 		"arms: [{name: a}, {name: b, set: {lr: 1}}, {name: c, set: {lr: 2}, control: true}]":             "three arms or more",
 	} {
-		if _, err := NewPlan(parsed(t, text), PlanOptions{Halving: true}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
+		_, err := NewPlan(parsed(t, text), PlanOptions{Halving: true})
+		invalid(t, text, err, want)
 	}
 	// It is not part of a sweep's identity.
 	if a, b := halvingPlan(t, axes).Manifest, planOf(t, axes, PlanOptions{}).Manifest; a.Hash != b.Hash {

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
@@ -133,9 +134,7 @@ func uninterrupted(t *testing.T, m sweepdir.Manifest) *sweepdir.Sweep {
 func openSweep(t *testing.T, dir string) *sweepdir.Sweep {
 	t.Helper()
 	s, err := sweepdir.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return s
 }
 
@@ -182,9 +181,7 @@ func TestLocal(t *testing.T) {
 	dir := writeSweep(t, m)
 	j := &journal{}
 	s, err := Run(t.Context(), dir, Options{Launcher: local(), Observer: j, Now: time.Now, Cores: 2, Poll: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	same(t, s, uninterrupted(t, m))
 	if j.count(Started) != 4 || j.count(Ended) != 4 || j.count(Progress) == 0 {
 		t.Errorf("%d started, %d ended, %d times progress", j.count(Started), j.count(Ended), j.count(Progress))
@@ -225,9 +222,7 @@ func TestLocalHangs(t *testing.T) {
 	l, j := local(), &journal{}
 	l.Env = append(l.Env, hangEnv+"="+filepath.Join(t.TempDir(), "hung"))
 	s, err := Run(t.Context(), dir, Options{Launcher: l, Observer: j, Now: time.Now, Cores: 1, Poll: 20 * time.Millisecond, Pause: time.Millisecond, HangAfter: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	same(t, s, uninterrupted(t, m))
 	e := j.first(Hung)
 	if e.Err == nil || !strings.Contains(e.Err.Error(), "no sign of life for 3s") || !strings.Contains(j.of(e.Entry.Index), "started, hung, died, started, ended") {
@@ -241,9 +236,7 @@ func launch(t *testing.T, dir string, env ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], "launch", dir)
 	c.Env = append(append(os.Environ(), processEnv+"=1"), env...)
 	c.Stderr = &bytes.Buffer{}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, c.Start())
 	return c
 }
 
@@ -289,9 +282,7 @@ func TestLocalStops(t *testing.T) {
 					t.Errorf("Ctrl-C on the terminal would reach process %d in group %d (%v)", pid, group, err)
 				}
 			}
-			if err := c.Process.Signal(tt.signal); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, c.Process.Signal(tt.signal))
 			c.Wait()
 			if got := c.ProcessState.ExitCode(); got != tt.code {
 				t.Errorf("exit code %d, want %d: %s", got, tt.code, c.Stderr)

@@ -4,45 +4,13 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"grpo/internal/yamldoc"
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 )
-
-// TestFindKey: a name means the key for which --set takes it, whatever
-// kind of name it is.
-func TestFindKey(t *testing.T) {
-	long(t)
-	var names []string
-	for _, k := range config.Keys() {
-		names = append(names, k.Path, yamldoc.LastPart(k.Path))
-	}
-	for _, alias := range []string{"lr", "num_iterations", "epsilon"} {
-		names = append(names, alias, "train."+alias, "algorithm."+alias)
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		k, err := config.FindKey(name)
-		if _, wantErr := config.Get(config.Default(), name); (err == nil) != (wantErr == nil) {
-			t.Errorf("%s: found %q, %v; config.Get returns %v", name, k.Path, err, wantErr)
-		}
-		if err != nil {
-			continue
-		}
-		// --set of the name reaches the key that was found.
-		r, err := config.Load(config.LoadOptions{Set: []string{name + "=?"}})
-		if r != nil {
-			continue // a key of texts that takes a question mark
-		}
-		if !strings.Contains(err.Error(), k.Path) {
-			t.Errorf("%s: found %s; --set returns %v", name, k.Path, err)
-		}
-	}
-}
 
 func TestShortLabels(t *testing.T) {
 	keys := config.Keys()
@@ -90,16 +58,12 @@ func TestFolderIsSafe(t *testing.T) {
 // who reads it: config.
 func TestCanonical(t *testing.T) {
 	key, err := config.FindKey("lr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[0-9]{1,3}(\.[0-9]{0,4})?([eE][+-]?[0-9])?`).Draw(t, "value")
 		load := func(v string) string {
 			r, err := config.Load(config.LoadOptions{Set: []string{"lr=" + v}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			return config.Hash(r.Config)
 		}
 		once := canonical(key, text)

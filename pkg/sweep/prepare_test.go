@@ -1,14 +1,18 @@
 package sweep
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -34,9 +38,7 @@ func realManifest(t *testing.T, rates []string, seeds int, set ...string) sweepd
 			e := sweepdir.Entry{Index: len(m.Runs), Arm: a, Seed: seed}
 			all := append(append(append([]string{}, tiny...), set...), "train.learning_rate="+rate, fmt.Sprintf("seed=%d", seed))
 			r, err := config.Load(config.LoadOptions{Path: "smoke", Set: all})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			e.Config, e.Hash = string(config.Marshal(r.Config)), config.Hash(r.Config)
 			e.Dir = fmt.Sprintf("runs/lr=%s,seed=%d", rate, seed)
 			m.Runs = append(m.Runs, e)
@@ -50,9 +52,7 @@ func TestPrepare(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "results", "x")
 	p := &Plan{Manifest: realManifest(t, []string{"0.001", "0.003"}, 2), Request: []byte("name: lr\n")}
 	p.Manifest.Argv = []string{"grpo", "sweep", "first"}
-	if err := Prepare(dir, p); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, Prepare(dir, p))
 	again := *p
 	again.Manifest.Argv = []string{"grpo", "sweep", "second"}
 	if err := Prepare(dir, &again); err != nil {
@@ -93,18 +93,9 @@ func TestPrepareNamesWhatDiffers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := Prepare(dir, &Plan{Manifest: realManifest(t, rates, 2)}); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, Prepare(dir, &Plan{Manifest: realManifest(t, rates, 2)}))
 			err := Prepare(dir, &Plan{Manifest: tt.now})
-			if !errors.Is(err, config.ErrConfig) {
-				t.Fatalf("error %v", err)
-			}
-			for _, want := range append(tt.want, dir, "--out", "--fresh") {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q, want one with %q", err, want)
-				}
-			}
+			invalid(t, "prepare", err, append(tt.want, dir, "--out", "--fresh")...)
 			if strings.Contains(err.Error(), tt.not) {
 				t.Errorf("error %q mentions %q", err, tt.not)
 			}
@@ -122,13 +113,9 @@ func TestPrepareRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, tt.file), []byte(tt.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.WriteFile(filepath.Join(dir, tt.file), []byte(tt.text), 0o644))
 			err := Prepare(dir, plan)
-			if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one with %q", err, tt.want)
-			}
+			invalid(t, "prepare", err, tt.want)
 			if text, _ := os.ReadFile(filepath.Join(dir, tt.file)); string(text) != tt.text {
 				t.Error("the file was changed")
 			}
@@ -165,5 +152,109 @@ func TestPrepareAtOnce(t *testing.T) {
 	wg.Wait()
 	if a, b := failed[p], failed[other]; (a != 0 || b != 4) && (a != 4 || b != 0) {
 		t.Errorf("%d of 4 and %d of 4 failed", a, b)
+	}
+}
+
+// TestPrepareExtends: whatever seeds are added in whatever order, the runs that
+// were there keep index and folder, and the whole is the sweep that was asked.
+func TestPrepareExtends(t *testing.T) {
+	long(t)
+	root := t.TempDir()
+	all := realManifest(t, []string{"0.001", "0.003"}, 5)
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(root, "x")
+		expect.OK(rt, err)
+		order := rapid.Permutation(all.Seeds).Draw(rt, "seeds")
+		n := rapid.IntRange(1, 4).Draw(rt, "first")
+		first := sorted(withSeeds(all, order[:n]), order[:n])
+		expect.OK(rt, Prepare(dir, &Plan{Manifest: first}))
+		finished := rapid.IntRange(0, len(first.Runs)).Draw(rt, "finished")
+		for _, e := range first.Runs[:finished] {
+			expect.OK(rt, os.MkdirAll(e.Path(dir), 0o755))
+			expect.OK(rt, os.WriteFile(filepath.Join(e.Path(dir), rundir.ResultFile), []byte(`{"status": "done"}`), 0o644))
+		}
+		asked := rapid.Permutation(order).Draw(rt, "asked")
+		plan := &Plan{Manifest: sorted(all, asked), Request: []byte("more\n")}
+		plan.Manifest.Argv = []string{"grpo", "sweep", "more"}
+		found, err := Find(dir, plan, nil)
+		expect.OK(rt, err)
+		for range 2 { // a second time changes nothing
+			expect.OK(rt, Prepare(dir, plan))
+		}
+		got, err := sweepdir.ReadManifest(dir)
+		expect.OK(rt, err)
+		if !reflect.DeepEqual(got.Runs, found.Manifest.Runs) || !reflect.DeepEqual(got.Added, found.Manifest.Added) {
+			rt.Error("Find and Prepare differ")
+		}
+		if got.Hash != all.Hash || !slices.Equal(got.Runs[:len(first.Runs)], first.Runs) || len(got.Runs) != 10 || got.Argv[2] != "more" {
+			rt.Errorf("hash %s, want %s; runs %+v", got.Hash, all.Hash, got.Runs)
+		}
+		switch {
+		case finished == 0 && got.Added != nil:
+			rt.Errorf("added %+v to a sweep without results", got.Added)
+		case finished > 0 && (len(got.Added) != 1 || got.Added[0].Finished != finished || got.Added[0].Runs != 2*n || len(got.Added[0].Seeds) != 5-n):
+			rt.Errorf("added %+v after %d runs of %d seeds", got.Added, finished, n)
+		}
+		if text, _ := os.ReadFile(filepath.Join(dir, sweepdir.RequestFile)); string(text) != "more\n" {
+			rt.Errorf("request %q", text)
+		}
+	})
+}
+
+// sorted is a manifest with its runs in the order of these seeds.
+func sorted(m sweepdir.Manifest, seeds []uint64) sweepdir.Manifest {
+	runs := m.Runs
+	m.Seeds, m.Runs = seeds, nil
+	for _, s := range seeds {
+		for _, e := range runs {
+			if e.Seed == s {
+				e.Index = len(m.Runs)
+				m.Runs = append(m.Runs, e)
+			}
+		}
+	}
+	m.Hash = m.Identity()
+	return m
+}
+
+// TestSiblings: sweeps and the parts of studies next to a folder count, if they
+// have a run in common; links, files and the folder itself do not.
+func TestSiblings(t *testing.T) {
+	root := t.TempDir()
+	p := &Plan{Manifest: realManifest(t, []string{"0.001", "0.003"}, 2)}
+	prepare := func(name string, p *Plan) {
+		t.Helper()
+		expect.OK(t, Prepare(filepath.Join(root, name), p))
+	}
+	prepare("own", p)
+	prepare("b", p)
+	prepare("a", &Plan{Manifest: realManifest(t, []string{"0.001", "0.1"}, 1)})
+	prepare("other", &Plan{Manifest: realManifest(t, []string{"0.5"}, 1)})
+	prepare("study/part", p)
+	prepare("study/deeper/part", p)
+	expect.OK(t, sweepdir.WriteStudy(filepath.Join(root, "study"), sweepdir.Study{Format: sweepdir.FormatVersion, Name: "s", Parts: []sweepdir.Part{{Name: "part"}, {Name: "missing"}}}))
+	prepare("elsewhere/x", p)
+	for link, to := range map[string]string{"link": "b", "linked": "elsewhere/x"} {
+		expect.OK(t, os.Symlink(filepath.Join(root, to), filepath.Join(root, link)))
+	}
+	expect.OK(t, os.MkdirAll(filepath.Join(root, "linkfile"), 0o755))
+	expect.OK(t, os.Symlink(filepath.Join(root, "b", sweepdir.ManifestFile), filepath.Join(root, "linkfile", sweepdir.ManifestFile)))
+	expect.OK(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o644))
+	var got []string
+	for _, dir := range Siblings(filepath.Join(root, "own")+"/", p) {
+		rel, err := filepath.Rel(root, dir)
+		expect.OK(t, err)
+		got = append(got, filepath.ToSlash(rel))
+	}
+	if want := []string{"a", "b", "study/part"}; !slices.Equal(got, want) {
+		t.Errorf("siblings %v, want %v", got, want)
+	}
+	if got := Siblings(filepath.Join(root, "nowhere", "x"), p); got != nil {
+		t.Errorf("siblings in a folder that is not there: %v", got)
+	}
+	// Nothing there is finished.
+	opts := Options{Siblings: []string{filepath.Join(root, "b")}}
+	if got := findReusable(filepath.Join(root, "own"), p.Manifest.Runs, opts, t.Logf); len(got) != 0 {
+		t.Errorf("reused %v", got)
 	}
 }

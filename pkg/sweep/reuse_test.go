@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -22,9 +23,7 @@ const claimFile = rundir.ClaimsDir + "/1/owner.json"
 func plant(t *testing.T, path, result string) {
 	t.Helper()
 	for _, name := range []string{rundir.CheckpointDir, rundir.ClaimsDir + "/1"} {
-		if err := os.MkdirAll(filepath.Join(path, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(filepath.Join(path, name), 0o755))
 	}
 	files := map[string]string{
 		rundir.ConfigFile: "name: theirs\n", rundir.MetaFile: "{}", "checkpoint/last.safetensors": "weights of " + path,
@@ -34,14 +33,10 @@ func plant(t *testing.T, path, result string) {
 		files[rundir.ResultFile] = `{"status": "` + result + `"}`
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(path, name), []byte(text), 0o644))
 	}
 	then := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	if err := os.Chtimes(filepath.Join(path, rundir.MetaFile), then, then); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Chtimes(filepath.Join(path, rundir.MetaFile), then, then))
 }
 
 // contents are the files below a folder.
@@ -56,9 +51,7 @@ func contents(t *testing.T, path string) map[string]string {
 		out[strings.TrimPrefix(p, path)] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return out
 }
 
@@ -73,20 +66,14 @@ func TestRunReuses(t *testing.T) {
 	plant(t, theirs[2].Path(other), "")
 	plant(t, theirs[3].Path(other), rundir.StateDone)
 	plant(t, theirs[4].Path(other), rundir.StateDone)
-	if err := os.Symlink("meta.json", filepath.Join(theirs[4].Path(other), "link")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Symlink("meta.json", filepath.Join(theirs[4].Path(other), "link")))
 	before := contents(t, other)
 
 	m := fakeManifest(3, 2) // six runs, of which the first five are the other sweep's
 	dir := writeSweep(t, m)
 	partial := m.Runs[3].Path(dir)
-	if err := os.MkdirAll(partial, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(partial, sweepdir.TaskLog), []byte("started\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(partial, 0o755))
+	expect.OK(t, os.WriteFile(filepath.Join(partial, sweepdir.TaskLog), []byte("started\n"), 0o644))
 	leftover := filepath.Join(dir, sweepdir.RunsDir, copyPrefix+"a,seed=1")
 	plant(t, leftover, rundir.StateDone)
 
@@ -95,9 +82,7 @@ func TestRunReuses(t *testing.T) {
 		opts := fakeOptions(l, j)
 		opts.StudySweeps = []string{filepath.Join(dir, "nothing"), other}
 		s, err := Run(t.Context(), dir, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if got := states(s); got != "done diverged done done done done" {
 			t.Errorf("states %s", got)
 		}
@@ -128,9 +113,7 @@ func TestRunReuses(t *testing.T) {
 		t.Error("the other sweep was changed")
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, sweepdir.RunsDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), copyPrefix) {
 			t.Errorf("%s is left", e.Name())
@@ -144,17 +127,11 @@ func TestCopyRunNamesItsArm(t *testing.T) {
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	plant(t, from, rundir.StateDone)
 	line, err := rundir.Marshal(rundir.Eval{Split: rundir.SplitVal})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for file, text := range map[string]string{rundir.TableFile: "step,arm,seed\n0,old,1\n", rundir.EvalFile: string(line) + "\n"} {
-		if err := os.WriteFile(filepath.Join(from, file), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(from, file), []byte(text), 0o644))
 	}
-	if err := copyRun(from, to, "new arm", 7); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, copyRun(from, to, "new arm", 7))
 	table := contents(t, to)["/"+rundir.TableFile]
 	if lines := strings.Split(table, "\n"); !strings.HasSuffix(lines[0], ",arm,seed") || !strings.HasSuffix(lines[1], ",new arm,7") {
 		t.Errorf("%q", table)

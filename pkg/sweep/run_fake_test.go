@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -40,9 +41,7 @@ func fakeManifest(arms, seeds int) sweepdir.Manifest {
 func writeSweep(t *testing.T, m sweepdir.Manifest) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := sweepdir.WriteManifest(dir, m); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, sweepdir.WriteManifest(dir, m))
 	return dir
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -35,18 +36,12 @@ func TestRunDoesWhatIsMissing(t *testing.T) {
 	m := fakeManifest(2, 2)
 	dir := writeSweep(t, m)
 	done := m.Runs[1].Path(dir)
-	if err := os.MkdirAll(done, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := rundir.WriteJSON(filepath.Join(done, rundir.ResultFile), rundir.Result{Status: rundir.StateDiverged}); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(done, 0o755))
+	expect.OK(t, rundir.WriteJSON(filepath.Join(done, rundir.ResultFile), rundir.Result{Status: rundir.StateDiverged}))
 	synctest.Test(t, func(t *testing.T) {
 		l, j := &fakeLauncher{t: t, rest: completes(3)}, &journal{}
 		s, err := Run(t.Context(), dir, fakeOptions(l, j))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if got := states(s); got != "done diverged done done" || !s.Finished() {
 			t.Errorf("states %s", got)
 		}
@@ -213,9 +208,7 @@ func linkedRuns(t *testing.T) (dir string) {
 
 func linkRun(t *testing.T, path string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(t.TempDir(), path)); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(t.TempDir(), path)))
 }
 
 func TestRunWithUnusableFolders(t *testing.T) {

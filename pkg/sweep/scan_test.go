@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -24,24 +25,18 @@ func TestScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &fakeLauncher{t: t, rest: completes(3)}
 		p, err := l.Start(dir, first.Runs[0], 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		p.Wait()
 	})
 	unlock, err := rundir.Claim(first.Runs[1].Path(dir), rundir.KindRun, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer unlock()
 
 	j := &journal{}
 	opts := fakeOptions(nil, j)
 	for i, want := range [][]int{{1, 2, 3, 5}, {1, 2, 3, 4, 5}} {
 		got, err := parts[i].Scan(t.Context(), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		var runs []int
 		for _, e := range got.Waiting {
 			runs = append(runs, e.Index)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -30,16 +31,10 @@ func TestTask(t *testing.T) {
 	dir := writeSweep(t, m)
 	// What a process leaves that is killed while it writes a checkpoint.
 	leftover := filepath.Join(m.Runs[0].Path(dir), rundir.CheckpointDir, ".last.safetensors.1-1.grpo-tmp")
-	if err := os.MkdirAll(filepath.Dir(leftover), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(leftover, []byte("half"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(filepath.Dir(leftover), 0o755))
+	expect.OK(t, os.WriteFile(leftover, []byte("half"), 0o644))
 	res, err := Task(t.Context(), dir, 0, taskOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if _, err := os.Stat(leftover); err == nil {
 		t.Error("the leftover of a killed process is still there")
 	}
@@ -50,9 +45,7 @@ func TestTask(t *testing.T) {
 	// It is what `grpo train` makes of the same configuration.
 	plain := t.TempDir()
 	cfg, err := frozen(m.Runs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	want, err := train.Run(t.Context(), cfg, train.Options{Dir: plain, Threads: 2, Now: time.Now, Observer: quiet{}})
 	if err != nil || want.WeightsSHA256 != res.WeightsSHA256 {
 		t.Errorf("plain training: %v, %v", want, err)
@@ -83,9 +76,7 @@ func TestTaskRefuses(t *testing.T) {
 			m.Hash = m.Identity()
 			dir := writeSweep(t, m)
 			_, err := Task(t.Context(), dir, tt.index, taskOptions())
-			if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one with %q", err, tt.want)
-			}
+			invalid(t, "task", err, tt.want)
 			s := sweepdir.StateOf(dir, m.Runs[0])
 			if got := s.State == rundir.StateFailed && s.Run != nil && strings.Contains(s.Error, tt.want); got != tt.reports {
 				t.Errorf("state %s, error %q", s.State, s.Error)
@@ -93,9 +84,7 @@ func TestTaskRefuses(t *testing.T) {
 		})
 	}
 	_, err := Task(t.Context(), t.TempDir(), 0, taskOptions())
-	if !errors.Is(err, config.ErrConfig) || !strings.Contains(err.Error(), "is not the folder of a sweep") {
-		t.Errorf("a folder without a manifest: %v", err)
-	}
+	invalid(t, "a folder without a manifest", err, "is not the folder of a sweep")
 }
 
 // A failure before the run can begin is reported in its folder too.
@@ -131,16 +120,12 @@ func TestTaskElsewhere(t *testing.T) {
 	m := realManifest(t, []string{"0.001"}, 1)
 	dir := writeSweep(t, m)
 	unlock, err := rundir.Claim(m.Runs[0].Path(dir), rundir.KindRun, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	_, err = Task(t.Context(), dir, 0, taskOptions())
 	if !errors.Is(err, rundir.ErrInterrupted) || errors.Is(err, rundir.ErrNothingSaved) || !strings.Contains(err.Error(), "is writing to this folder") {
 		t.Errorf("error %v", err)
 	}
-	if err := unlock(); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, unlock())
 	if s := sweepdir.StateOf(dir, m.Runs[0]); s.State != sweepdir.Missing {
 		t.Errorf("state %s: %s", s.State, s.Error)
 	}

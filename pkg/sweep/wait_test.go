@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 )
 
@@ -58,9 +59,7 @@ func waitFast(j *journal, q *fakeQueue) WaitOptions {
 func TestWaitGivesUpRunsWithoutJobs(t *testing.T) {
 	dir, j := writeSweep(t, fakeManifest(2, 1)), &journal{}
 	log := filepath.Join(dir, "12_0.log")
-	if err := os.WriteFile(log, []byte("a\nbash: /no/grpo: not found\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(log, []byte("a\nbash: /no/grpo: not found\n"), 0o666))
 	both := map[int]JobState{0: {ID: "12_0", Exists: true}, 1: {ID: "12_1", Exists: true, Waits: true, Held: "held"}}
 	q := &fakeQueue{answers: []map[int]JobState{nil, nil, both, nil, {}}, log: log}
 	s, err := Wait(t.Context(), dir, waitFast(j, q))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -19,31 +20,23 @@ func TestWatch(t *testing.T) {
 		var b strings.Builder
 		for i := from; i <= to; i++ {
 			line, err := rundir.Marshal(rundir.Metrics{Step: i, Rewards: map[string]rundir.Stat{}, Time: rundir.Timing{UpdateS: 2, ElapsedS: elapsed}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			b.Write(append(line, '\n'))
 		}
 		return b.String()
 	}
 	put := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	status := func(step int) {
 		t.Helper()
-		if err := rundir.WriteJSON(filepath.Join(dir, rundir.StatusFile), rundir.Status{State: rundir.StateRunning, Step: step}); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, rundir.WriteJSON(filepath.Join(dir, rundir.StatusFile), rundir.Status{State: rundir.StateRunning, Step: step}))
 	}
 	put(rundir.MetricsFile, lines(1, 7, 1))
 	saved := func(step int) {
 		putSaved(func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 		}, dir, step)
 	}
 	status(7) // the status follows the steps, the checkpoint does not
@@ -104,20 +97,16 @@ func TestLogTail(t *testing.T) {
 		{"there is no log", "", "", 0, "", "", sweepdir.TaskLog, ""},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			dir := t.TempDir()
-			for name, text := range map[string]string{sweepdir.TaskLog: tt.task, rundir.LogFile: tt.run} {
-				if text != "" {
-					if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
+		dir := t.TempDir()
+		for name, text := range map[string]string{sweepdir.TaskLog: tt.task, rundir.LogFile: tt.run} {
+			if text != "" {
+				expect.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 			}
-			text, path := logTail(dir, tt.from)
-			lines := strings.Split(text, "\n")
-			if lines[0] != tt.first || lines[len(lines)-1] != tt.last || filepath.Base(path) != tt.file || lastMessage(text) != tt.words {
-				t.Errorf("tail %q of %s, last message %q", text, path, lastMessage(text))
-			}
-		})
+		}
+		text, path := logTail(dir, tt.from)
+		lines := strings.Split(text, "\n")
+		if lines[0] != tt.first || lines[len(lines)-1] != tt.last || filepath.Base(path) != tt.file || lastMessage(text) != tt.words {
+			t.Errorf("%s: tail %q of %s, last message %q", tt.name, text, path, lastMessage(text))
+		}
 	}
 }

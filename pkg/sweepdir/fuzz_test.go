@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 	"grpo/pkg/rundir"
 )
@@ -19,9 +20,7 @@ func FuzzManifest(f *testing.F) {
 		m := small()
 		change(&m)
 		data, err := rundir.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		expect.OK(f, err)
 		f.Add(data)
 	}
 	add(func(*Manifest) {})
@@ -82,13 +81,9 @@ func FuzzStudy(f *testing.F) {
 func checkAgain[T document](t *testing.T, v T) {
 	t.Helper()
 	data, err := rundir.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	again, err := decode[T](data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	second, err := rundir.Marshal(again)
 	if err != nil || !bytes.Equal(data, second) {
 		t.Fatalf("read back as\n%s\nnot\n%s", second, data)

@@ -6,24 +6,19 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 )
 
 func put(t *testing.T, dir, name string, v any) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(dir, 0o755))
 	path := filepath.Join(dir, name)
 	if text, ok := v.(string); ok {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o644))
 		return
 	}
-	if err := rundir.WriteJSON(path, v); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, rundir.WriteJSON(path, v))
 }
 
 func status(state string) rundir.Status {
@@ -37,9 +32,7 @@ func result(state string) rundir.Result {
 func TestStateOf(t *testing.T) {
 	hold := func(t *testing.T, dir string) {
 		unlock, err := rundir.Claim(dir, rundir.KindRun, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		t.Cleanup(func() { unlock() })
 	}
 	tests := []struct {
@@ -79,31 +72,25 @@ func TestStateOf(t *testing.T) {
 		{"a file in the folder's place", func(t *testing.T, dir string) { put(t, filepath.Dir(dir), filepath.Base(dir), "x") }, rundir.StateFailed, "not a folder: it is a file", false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			dir, e := t.TempDir(), small().Runs[0]
-			tt.setup(t, e.Path(dir))
-			s := StateOf(dir, e)
-			if s.State != tt.state || !strings.Contains(s.Error, tt.err) || (tt.err == "") != (s.Error == "") || (s.Run != nil) != tt.run {
-				t.Errorf("state %q, error %q, run %v; want %q, %q, %v", s.State, s.Error, s.Run != nil, tt.state, tt.err, tt.run)
-			}
-			if s.Entry.Dir != e.Dir {
-				t.Errorf("entry %+v", s.Entry)
-			}
-		})
+		dir, e := t.TempDir(), small().Runs[0]
+		tt.setup(t, e.Path(dir))
+		s := StateOf(dir, e)
+		if s.State != tt.state || !strings.Contains(s.Error, tt.err) || (tt.err == "") != (s.Error == "") || (s.Run != nil) != tt.run {
+			t.Errorf("%s: state %q, error %q, run %v; want %q, %q, %v", tt.name, s.State, s.Error, s.Run != nil, tt.state, tt.err, tt.run)
+		}
+		if s.Entry.Dir != e.Dir {
+			t.Errorf("%s: entry %+v", tt.name, s.Entry)
+		}
 	}
 }
 
 func TestOpen(t *testing.T) {
 	dir, m := t.TempDir(), small()
-	if err := WriteManifest(dir, m); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteManifest(dir, m))
 	put(t, m.Runs[0].Path(dir), rundir.ResultFile, result(rundir.StateDone))
 	put(t, m.Runs[1].Path(dir), rundir.ResultFile, "broken")
 	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var states []string
 	for _, r := range s.Runs {
 		states = append(states, r.State)

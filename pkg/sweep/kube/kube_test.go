@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/sweep"
@@ -29,13 +30,9 @@ var update = flag.Bool("update", false, "write the golden files")
 func plan(t *testing.T, seeds ...uint64) *sweep.Plan {
 	t.Helper()
 	req, err := sweep.AxesRequest([]sweep.AxisRequest{{Key: "lr", From: "--values", Values: []string{"1e-3", "3e-3"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	p, err := sweep.NewPlan(req, sweep.PlanOptions{Command: "sweep", Path: "smoke", Seeds: seeds, Argv: []string{"grpo"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return p
 }
 
@@ -63,16 +60,12 @@ func decode(t interface{ Fatal(...any) }, text []byte) (c configMap, j job) {
 func TestRender(t *testing.T) {
 	p := plan(t, 1, 2)
 	got, err := Render(settings(), "lr-1a2b3c4d", p.Request, p.Manifest, []int{0, 2, 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	// The compressed bytes may change with a release of Go.
 	got = regexp.MustCompile(`(manifest.json.gz: ).*`).ReplaceAll(got, []byte("${1}GZIP"))
 	golden := filepath.Join("testdata", "manifest.yaml")
 	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(golden, got, 0o644))
 	}
 	want, err := os.ReadFile(golden)
 	if err != nil || !bytes.Equal(got, want) {
@@ -85,9 +78,7 @@ func TestRenderDefaults(t *testing.T) {
 	p := plan(t, 1)
 	s := Settings{Kubernetes: config.Kubernetes{Image: "grpo", Claim: "c", Mount: "/grpo"}, CPUs: 1, FailFast: true}
 	text, err := Render(s, "lr-1a2b3c4d", p.Request, p.Manifest, []int{0, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	_, j := decode(t, text)
 	pod := j.Spec.Template.Spec.Containers[0]
 	if j.Spec.Parallelism != 2 || j.Spec.MaxFailedIndexes != 0 || len(pod.Resources.Limits) != 1 || j.Metadata.Namespace != "" {
@@ -107,9 +98,7 @@ func TestRenderProperties(t *testing.T) {
 		}}
 		request := "# written by grpo\n" + rapid.StringOf(rapid.RuneFrom([]rune(odd+"\n\t"))).Draw(t, "request")
 		out, err := Render(s, "n-1", []byte(request), p.Manifest, []int{1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		c, j := decode(t, out)
 		pod := j.Spec.Template.Spec
 		if got := pod.Containers[0].Image; got != s.Image {
@@ -159,9 +148,7 @@ func TestNameProperties(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	if err := settings().Check(); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, settings().Check())
 	cases := map[string]func(*Settings){
 		`launcher.kubernetes.image: give the image`:                        func(s *Settings) { s.Image = "" },
 		`launcher.kubernetes.image: "a b" is not the name of an image`:     func(s *Settings) { s.Image = "a b" },
@@ -219,22 +206,16 @@ func TestRunsProperties(t *testing.T) {
 func configMapOf(t *testing.T, p *sweep.Plan) string {
 	t.Helper()
 	text, err := Render(settings(), "n", p.Request, p.Manifest, []int{0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	c, _ := decode(t, text)
 	zipped, err := base64.StdEncoding.DecodeString(c.BinaryData[zippedManifest])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	from := t.TempDir()
 	for name, data := range map[string][]byte{"sweep.yaml": []byte(c.Data["sweep.yaml"]), zippedManifest: zipped} {
 		err := errors.Join(os.MkdirAll(filepath.Join(from, "..data"), 0o755),
 			os.WriteFile(filepath.Join(from, "..data", name), data, 0o644),
 			os.Symlink(filepath.Join("..data", name), filepath.Join(from, name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 	}
 	return from
 }
@@ -253,9 +234,7 @@ func TestUnpack(t *testing.T) {
 		}
 	}
 	local := t.TempDir()
-	if err := sweep.Prepare(local, p); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, sweep.Prepare(local, p))
 	for _, name := range []string{"sweep.yaml", "manifest.json"} {
 		got, err1 := os.ReadFile(filepath.Join(dir, name))
 		want, err2 := os.ReadFile(filepath.Join(local, name))
@@ -271,9 +250,7 @@ func TestUnpack(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(from, "..data", zippedManifest), []byte("no gzip"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(from, "..data", zippedManifest), []byte("no gzip"), 0o644))
 	for _, from := range []string{from, t.TempDir()} {
 		if err := Unpack(t.Context(), from, dir); !errors.Is(err, config.ErrConfig) ||
 			!strings.Contains(err.Error(), "read the prepared sweep: ") {
@@ -286,9 +263,7 @@ func TestCommands(t *testing.T) {
 	s := settings()
 	jobs := []Job{{"lr-1a2b3c4d", "/home/u/my runs"}, {"b-00000000", "b"}}
 	got, err := s.Commands(jobs, nil, "lr.yaml", []string{"grpo", "report", "/home/u/my runs"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var b strings.Builder
 	for _, c := range got {
 		fmt.Fprintf(&b, "%s: %s\n", c.Does, strings.Join(c.Lines, "\n"))

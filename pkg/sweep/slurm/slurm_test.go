@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 )
 
@@ -177,21 +178,13 @@ END
 // are none of this sweep's.
 func TestQueueOfARun(t *testing.T) {
 	dir := t.TempDir()
-	if err := (Submission{Job: "12", Comment: "c", Indices: []int{0, 1}, Report: "13"}).Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := (Submission{Job: "112", Comment: "d", Indices: []int{1001}, Offset: 1000}).Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := (Submission{Job: "30", Comment: "c", Indices: []int{0, 2}}).Write(dir); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, (Submission{Job: "12", Comment: "c", Indices: []int{0, 1}, Report: "13"}).Write(dir))
+	expect.OK(t, (Submission{Job: "112", Comment: "d", Indices: []int{1001}, Offset: 1000}).Write(dir))
+	expect.OK(t, (Submission{Job: "30", Comment: "c", Indices: []int{0, 2}}).Write(dir))
 	q, err := ReadQueue(t.Context(), dir, answer("12_0|0|RUNNING|None|n1|c\n30_0|0|NODE_FAIL|None|n2|c\n"+
 		"30_2|2|PENDING|launch failed requeued held||c\n12_1|1|RUNNING|None|n1|other\n112_1|1|PENDING|None||d\n"+
 		"13|N/A|PENDING|Dependency||c\n12_7|7|RUNNING|None|n1|c\n", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got := q.Task(0); got == nil || got.ID != "12_0" {
 		t.Errorf("run 0: %+v", got)
 	}
@@ -250,14 +243,10 @@ func TestFollower(t *testing.T) {
 		Submission{Job: "20", Comment: "c", Continues: true}.Write(study),
 		os.WriteFile(filepath.Join(dir, Dir, "12_2.log"), []byte("a\nbash: /no/grpo: not found\n"), 0o666),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	const jobs = "12_0|0|RUNNING|None|n1|c\n12_1|1|PENDING|JobHeldUser||c\n12_2|2|TIMEOUT|TimeLimit|n1|c\n"
 	f := NewFollower(answer(jobs+"20|N/A|PENDING|Dependency||c\n", nil), dir, study)
-	if err := f.Ask(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, f.Ask(t.Context()))
 	if r, h, e := f.Job(0), f.Job(1), f.Job(2); !r.Exists || r.Waits || !h.Exists || !h.Waits || h.Held == "" || e.Exists {
 		t.Errorf("running %+v, held %+v, ended %+v", r, h, e)
 	}

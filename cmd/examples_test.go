@@ -2,8 +2,12 @@ package cmd
 
 import (
 	"os"
+	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
+	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/sweep"
 )
@@ -11,19 +15,13 @@ import (
 // TestRewardExamples: the examples are valid, also by their schemas, as they are and resolved.
 func TestRewardExamples(t *testing.T) {
 	s, err := compile("config")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	const dir = "../examples/rewards/"
 	for _, name := range []string{"brevity", "short", "steps"} {
 		text, err := os.ReadFile(dir + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		r, err := config.LoadText(name, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, text := range [][]byte{text, config.Marshal(r.Config)} {
 			if err := validYAML(t, s, text); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -35,22 +33,40 @@ func TestRewardExamples(t *testing.T) {
 			t.Errorf("%s is valid", bad)
 		}
 	}
-	if err := validYAML(t, s, []byte("reward: {functions: [{model: judge}]}")); err != nil {
-		t.Error(err)
-	}
+	expect.OK(t, validYAML(t, s, []byte("reward: {functions: [{model: judge}]}")))
 	if s, err = compile("sweep"); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"study.yaml"} {
 		text, err := os.ReadFile(dir + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if _, err := sweep.ParseRequest(name, text); err != nil {
 			t.Error(err)
 		}
-		if err := validYAML(t, s, text); err != nil {
-			t.Error(err)
+		expect.OK(t, validYAML(t, s, text))
+	}
+}
+
+// The commands of the example for GitHub Actions are understood.
+func TestWorkflow(t *testing.T) {
+	text, err := os.ReadFile("../examples/github-actions/grpo.yml")
+	expect.OK(t, err)
+	var workflow struct {
+		Jobs map[string]struct{ Steps []struct{ Run string } }
+	}
+	expect.OK(t, yaml.Unmarshal(text, &workflow))
+	n := 0
+	for _, job := range workflow.Jobs {
+		for _, step := range job.Steps {
+			if command, ok := strings.CutPrefix(step.Run, "./grpo "); ok {
+				n++
+				if _, err := parse(strings.Fields(command)...); err != nil {
+					t.Errorf("%s: %v", step.Run, err)
+				}
+			}
 		}
+	}
+	if n < 2 {
+		t.Errorf("%d commands of grpo", n)
 	}
 }
