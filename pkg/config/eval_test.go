@@ -123,9 +123,7 @@ func TestOnlyOneSplit(t *testing.T) {
 		r, err := Load(LoadOptions{Only: c.only, Set: strings.Fields(c.set), Checkpoint: checkpoint})
 		switch {
 		case c.err != "":
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%q %s: error %v, want one about %s", c.only, c.set, err, c.err)
-			}
+			expect.Error(t, err, c.err)
 		case err != nil:
 			t.Errorf("%q %s: %v", c.only, c.set, err)
 		case r.Config.Eval.MaxTokens != c.tokens:

@@ -189,9 +189,7 @@ func TestLayers(t *testing.T) {
 	}
 	bad := file("bad.yaml", "train:\n  lrr: 1\n")
 	for _, opts := range []LoadOptions{{Path: bad, Over: []string{a}}, {Path: a, Over: []string{bad}}, {Over: []string{bad}}} {
-		if _, err := Load(opts); err == nil || !strings.Contains(err.Error(), bad+`: line 2: unknown key "lrr"`) {
-			t.Errorf("%+v: %v", opts, err)
-		}
+		expect.Error(t, expect.Err(Load(opts)), bad+`: line 2: unknown key "lrr"`)
 	}
 }
 

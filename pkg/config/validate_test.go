@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // rules are configurations by --set that break a rule between keys, or of one key beyond its declaration: with what
@@ -367,9 +369,7 @@ func TestValidate(t *testing.T) {
 	}
 	sft := DefaultSFT()
 	sft.Stages = []Stage{DefaultStage()}
-	if err := Validate(&sft); err == nil || !strings.Contains(err.Error(), "check config: 3 problems") {
-		t.Errorf("a stage of defaults lacks name, corpus and steps, but: %v", err)
-	}
+	expect.Error(t, Validate(&sft), "check config: 3 problems")
 	c.Rollout.GroupSize = 7
 	err := Validate(&c)
 	want := "check config: rollout.rollout_batch_size (256) must be a multiple of rollout.group_size (7)"
@@ -406,9 +406,7 @@ func TestValidateEveryValue(t *testing.T) {
 		for _, b := range bad {
 			c := Default()
 			keysOf(&c)[i].value.Set(b)
-			if err := Validate(&c); err == nil || !strings.Contains(err.Error(), f.path) {
-				t.Errorf("%s = %v: got %v", f.path, b, err)
-			}
+			expect.Error(t, Validate(&c), f.path)
 		}
 	}
 }

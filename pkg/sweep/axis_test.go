@@ -129,9 +129,7 @@ func TestSpaced(t *testing.T) {
 		"log(1,Inf,n=3)": "0 < LOW < HIGH", "log(NaN,1,n=3)": "0 < LOW < HIGH", "log(1,2,n=1)": "2 to 10000",
 		"log(1,2,n=x)": "2 to 10000", "log(1,2,3)": "write log(", "log(1,2)": "write log(", "log(1,2,n=3": "write log(",
 	} {
-		if _, err := spacedValues(t, "lr", value); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", value, err, want)
-		}
+		expect.Error(t, expect.Err(spacedValues(t, "lr", value)), want)
 	}
 	if _, err := spacedValues(t, "loss_type", "log(1,2,n=3)"); err == nil {
 		t.Error("a string was spaced")

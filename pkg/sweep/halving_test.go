@@ -2,9 +2,9 @@ package sweep
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -76,7 +76,5 @@ func TestRank(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	s.Runs[3].Run.Evals = nil
-	if _, err := rank(s, 2); err == nil || !strings.Contains(err.Error(), "has no evaluation up to step 2") {
-		t.Errorf("without an evaluation: %v", err)
-	}
+	expect.Error(t, expect.Err(rank(s, 2)), "has no evaluation up to step 2")
 }

@@ -100,9 +100,7 @@ func TestManifestCheck(t *testing.T) {
 		m := small()
 		tt.damage(&m)
 		err := m.Check()
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: error %v, want one with %q", tt.name, err, tt.want)
-		}
+		expect.Error(t, err, tt.want)
 		if err := WriteManifest(t.TempDir(), m); err == nil {
 			t.Errorf("%s: it was written", tt.name)
 		}
