@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 // source is a parsed file; name is its path from the root, with slashes.
@@ -29,9 +31,7 @@ type source struct {
 func sources(t *testing.T) []source {
 	t.Helper()
 	root := filepath.Join("..", "..")
-	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, expect.Err(os.Stat(filepath.Join(root, "go.mod"))))
 	var out []source
 	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -52,9 +52,7 @@ func sources(t *testing.T) []source {
 		out = append(out, source{filepath.ToSlash(rel), f, set})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if len(out) < 100 {
 		t.Fatalf("only %d files were found", len(out))
 	}
@@ -299,9 +297,7 @@ func X(name string) {
 	} {
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, c.file, text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		var got []string
 		for _, fault := range rules[c.rule](source{c.file, f, set}) {
 			got = append(got, strings.Split(fault, ":")[1])

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 const cudaPackages = "grpo/pkg/model/cuda"
@@ -40,9 +42,7 @@ func TestGPUCodeIsBelowCuda(t *testing.T) {
 	files := 0
 	for _, s := range sources(t) {
 		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(s.name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, fault := range gpuFaults(s, string(text)) {
 			t.Error(fault)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
@@ -43,9 +44,7 @@ func contents(t *testing.T, root, except string) map[string]string {
 		out[path] = fmt.Sprintf("%x", sha256.Sum256(data))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return out
 }
 
@@ -74,36 +73,24 @@ func TestNamesAreNoPaths(t *testing.T) {
 		filepath.Join(root, "val.jsonl"):    problems("/"+filepath.ToSlash(outside)+"/evil", 100),
 		filepath.Join(root, "test.jsonl"):   problems(`..\\..\\evil\u0000`, 200),
 	} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		expect.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	r, err := config.Load(config.LoadOptions{Path: "smoke", Set: []string{
 		"name=" + evil, "data.source=gsm8k", "train_file=" + filepath.Join(root, "train.jsonl"), "val_file=" + filepath.Join(root, "val.jsonl"),
 		"test_file=" + filepath.Join(root, "test.jsonl"), "n_grpo_steps=3", "every_n_steps=1", "rollout_batch_size=16",
 		"checkpoint_every_n_steps=1", "keep_checkpoints=1",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	before := contents(t, root, dir)
 	if _, err := train.Run(t.Context(), r.Config, train.Options{Dir: dir, Threads: 1, Now: time.Now, Observer: nobody{}}); err != nil {
 		t.Fatal(err)
 	}
 	run, err := rundir.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var text bytes.Buffer
-	if err := report.WriteMarkdown(&text, []*rundir.Run{run}); err != nil {
-		t.Fatal(err)
-	}
-	if err := report.WriteSummary(&text, run); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, report.WriteMarkdown(&text, []*rundir.Run{run}))
+	expect.OK(t, report.WriteSummary(&text, run))
 	untrusted.CheckText(t, text.String())
 	after := contents(t, root, dir)
 	for path := range before {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/plot/cmpimg"
+
+	"grpo/internal/expect"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files; check them before committing")
@@ -18,12 +20,8 @@ func Golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll("testdata", 0o755))
+		expect.OK(t, os.WriteFile(path, got, 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)

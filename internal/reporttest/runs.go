@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 )
 
@@ -48,9 +49,7 @@ func FreshRun(t *testing.T) *rundir.Run { return SynthRun(t, 5, 0) }
 func BareRun(t *testing.T) *rundir.Run {
 	dir := SynthFolder(t, 6, 0)
 	for _, name := range []string{rundir.MetaFile, rundir.MetricsFile, rundir.EvalFile, rundir.StatusFile} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Remove(filepath.Join(dir, name)))
 	}
 	return open(t, dir)
 }
@@ -58,9 +57,7 @@ func BareRun(t *testing.T) *rundir.Run {
 func open(t testing.TB, dir string) *rundir.Run {
 	t.Helper()
 	r, err := rundir.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return r
 }
 
@@ -68,9 +65,7 @@ func open(t testing.TB, dir string) *rundir.Run {
 func HalfRun(t *testing.T) *rundir.Run {
 	dir := SynthFolder(t, 1, 37)
 	f, err := os.OpenFile(filepath.Join(dir, rundir.MetricsFile), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if _, err := f.WriteString(`{"step":38,"upd`); err != nil {
 		t.Fatal(err)
 	}
@@ -173,9 +168,7 @@ func SynthFolder(t testing.TB, seed uint64, last int) string {
 	dir := filepath.Join(t.TempDir(), fmt.Sprintf("train-%d", seed))
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 	}
 	must(os.MkdirAll(dir, 0o755))
 	const steps = 200

@@ -5,9 +5,9 @@ import (
 	"image/png"
 	"io"
 	"math"
-	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 )
@@ -36,26 +36,18 @@ func explainSample() ExplainFigure {
 
 func TestExplainFigureAgainstGolden(t *testing.T) {
 	fig, err := explainSample().figure()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	fig.dpi = goldenDPI
 	data, err := fig.encode("png")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	reporttest.Golden(t, "explain.png", data)
 }
 
 func TestExplainPlotIsAPNG(t *testing.T) {
 	var buf bytes.Buffer
-	if err := ExplainPlot(&buf, explainSample(), "png"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, ExplainPlot(&buf, explainSample(), "png"))
 	img, err := png.Decode(&buf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got := img.Bounds().Dx(); got != 1440 {
 		t.Errorf("%d pixels wide, want 7.2 inches at 200 dpi", got)
 	}
@@ -77,9 +69,7 @@ func TestExplainFigureRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := explainSample()
 			tt.set(&f.Panels[0])
-			if err := ExplainPlot(io.Discard, f, "png"); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one with %q", err, tt.want)
-			}
+			expect.Error(t, ExplainPlot(io.Discard, f, "png"), tt.want)
 		})
 	}
 	if err := ExplainPlot(io.Discard, ExplainFigure{}, "png"); err == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 
@@ -64,9 +65,7 @@ func TestCaptionsHaveTwoLines(t *testing.T) {
 	} {
 		for figureName, build := range map[string]builder{"validation": runsValidation, "training": runsTraining} {
 			fig, err := build(runs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if n := captionLines(fig); n > 2 {
 				t.Errorf("%s of %s: %d lines: %q", figureName, name, n, fig.caption)
 			}
@@ -119,9 +118,7 @@ func TestBaseLevelOfArmsThatStartApart(t *testing.T) {
 // validation says whose it is.
 func TestMajorityOfTheUnseenFacts(t *testing.T) {
 	fig, err := runsValidation([]*rundir.Run{reporttest.SynthRun(t, 1, 200)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	got := names(fig)
 	for _, want := range []string{`validation: majority answer "8" (0.077)`, `unseen facts: majority answer "63" (0.035)`} {
 		if !strings.Contains(got, want) {
@@ -129,9 +126,7 @@ func TestMajorityOfTheUnseenFacts(t *testing.T) {
 		}
 	}
 	fig, err = runsValidation([]*rundir.Run{reporttest.SynthRun(t, 1, 70)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got := names(fig); !strings.Contains(got, `; majority answer "8" (0.077)`) || strings.Contains(got, "unseen") {
 		t.Errorf("without the unseen facts: %q", got)
 	}
@@ -210,9 +205,7 @@ func TestCaptionsNameTheSettings(t *testing.T) {
 	run := reporttest.SynthRun(t, 1, 200)
 	run.Config = []byte("eval: {temperature: 0.7, max_tokens: 32}\n")
 	fig, err := runsValidation([]*rundir.Run{run})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if text := strings.Join(fig.caption, " "); !strings.Contains(text, "temperature 0.7, at most 32 tokens") {
 		t.Errorf("caption %s", text)
 	}
@@ -269,9 +262,7 @@ func TestLinesOver(t *testing.T) {
 func TestMainFiles(t *testing.T) {
 	a := mustAnalyse(t, reporttest.RateSweep(2))
 	all, err := Sweep(a, SweepOptions{DPI: 36, MainOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var drawn []string
 	for _, d := range all {
 		drawn = append(drawn, d.File)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 
@@ -31,14 +32,10 @@ type builder func([]*rundir.Run) (*figure, error)
 func renderSmall(t *testing.T, build builder, runs []*rundir.Run) []byte {
 	t.Helper()
 	fig, err := build(runs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	fig.dpi = goldenDPI
 	data, err := fig.encode("png")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return data
 }
 
@@ -140,9 +137,7 @@ func TestFiguresOfUnusualRuns(t *testing.T) {
 					renderSmall(t, f.build, runs)
 					continue
 				}
-				if _, err := f.build(runs); err == nil || !strings.Contains(err.Error(), f.want) {
-					t.Errorf("error %v, want one with %q", err, f.want)
-				}
+				expect.Error(t, expect.Err(f.build(runs)), f.want)
 			}
 		})
 	}
@@ -150,14 +145,10 @@ func TestFiguresOfUnusualRuns(t *testing.T) {
 
 func TestPNGSaysItsResolution(t *testing.T) {
 	all, err := Runs([]*rundir.Run{reporttest.SynthRun(t, 1, 20)}, "Another title", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	buf := bytes.NewBuffer(all[0].PNG)
 	img, err := png.Decode(bytes.NewReader(buf.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got := img.Bounds().Dx(); got != 1440 {
 		t.Errorf("%d pixels wide, want 7.2 inches at 200 dpi", got)
 	}
@@ -172,9 +163,7 @@ func TestPNGSaysItsResolution(t *testing.T) {
 
 func TestWriteFigureKeepsTheOldOneOnAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), rundir.ValidationPlot)
-	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(path, []byte("old"), 0o644))
 	err := WriteFigure(path, func(io.Writer) error { return errors.New("no data") })
 	if err == nil {
 		t.Fatal("no error")

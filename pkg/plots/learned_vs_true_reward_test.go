@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/rundir"
 )
@@ -29,9 +30,7 @@ func TestLearnedFigureOfRuns(t *testing.T) {
 		"several": {learn(reporttest.SynthRun(t, 1, 200)), learn(reporttest.SynthRun(t, 2, 70))},
 	} {
 		fig, err := runsLearned(runs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if n := captionLines(fig); n > 2 {
 			t.Errorf("%s: %d lines: %q", name, n, fig.caption)
 		}
@@ -71,9 +70,7 @@ func TestRewardPanels(t *testing.T) {
 			r.Metrics[i].Reward = rundir.Stat{Mean: float64(i) - 3}
 		}
 		fig, err := runsTraining([]*rundir.Run{r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if got := len(slices.Concat(fig.rows...)); got != c.panels {
 			t.Errorf("%s: %d panels, want %d", c.name, got, c.panels)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 
@@ -252,9 +253,7 @@ func TestFiguresDoNotDependOnTime(t *testing.T) {
 			}
 		}
 		all, err := Sweep(a, SweepOptions{DPI: 36})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return all
 	}
 	const vsTime = "validation_reward_vs_time.png"

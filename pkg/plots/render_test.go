@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/rundir"
 )
@@ -21,13 +22,9 @@ import (
 func TestVectorFiles(t *testing.T) {
 	runs := []*rundir.Run{reporttest.SynthRun(t, 1, 30)}
 	first, err := Runs(runs, "A − B · 3 × 4", []string{"png", "svg", "pdf"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	again, err := Runs(runs, "A − B · 3 × 4", []string{"svg", "pdf"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i, d := range first {
 		if len(d.Vector) != 2 || d.Vector[0].Format != "svg" || d.Vector[1].Format != "pdf" {
 			t.Fatalf("%s has %d other formats", d.File, len(d.Vector))
@@ -46,9 +43,7 @@ func TestVectorFiles(t *testing.T) {
 			t.Errorf("%s: a PDF with the dates %q", d.File, dates)
 		}
 	}
-	if _, err := Runs(runs, "", []string{"gif"}); err == nil || !strings.Contains(err.Error(), `"gif": the formats are png, svg and pdf`) {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(Runs(runs, "", []string{"gif"})), `"gif": the formats are png, svg and pdf`)
 }
 
 func xmlError(text string) error {

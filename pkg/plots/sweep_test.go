@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 
@@ -19,9 +20,7 @@ import (
 func files(t testing.TB, a *analysis.Analysis) []string {
 	t.Helper()
 	all, err := Sweep(a, SweepOptions{DPI: 36})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var names []string
 	for _, d := range all {
 		if len(d.PNG) == 0 || d.Width < 200 || d.Height < 60 || d.Alt == "" || d.Title == "" {
@@ -147,9 +146,7 @@ func TestSweepFiguresAgainstGolden(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			all, err := drawSweep(tt.a, SweepOptions{DPI: goldenDPI}, func(f sweepFigure) bool { return f.file == tt.file })
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if len(all) != 1 {
 				t.Fatalf("%d figures of that name", len(all))
 			}
@@ -161,9 +158,7 @@ func TestSweepFiguresAgainstGolden(t *testing.T) {
 func TestSweepFiguresAreTheSameBytes(t *testing.T) {
 	draw := func() []Drawing {
 		all, err := Sweep(mustAnalyse(t, reporttest.DrawnSweep(3, reporttest.RatesAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), reporttest.RateArms()...)), SweepOptions{DPI: goldenDPI})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		return all
 	}
 	first := draw()
@@ -181,14 +176,10 @@ func TestDrawingsAreWritten(t *testing.T) {
 	dir := t.TempDir()
 	a := mustAnalyse(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(2)...))
 	all, err := drawSweep(a, SweepOptions{DPI: 36}, func(f sweepFigure) bool { return strings.HasPrefix(f.file, "validation") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	paths, err := WriteDrawings(dir, all)
 	if err != nil || len(paths) != 2 {
 		t.Fatalf("%v, %v", paths, err)
 	}
-	if _, err := WriteDrawings(dir+"/nowhere", all); err == nil || !strings.Contains(err.Error(), "write figure") {
-		t.Errorf("into a folder that is not there: %v", err)
-	}
+	expect.Error(t, expect.Err(WriteDrawings(dir+"/nowhere", all)), "write figure")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
@@ -69,9 +70,7 @@ func randomSweep(t *rapid.T) *sweepdir.Sweep {
 func TestEveryPlaceShowsTheSameDifference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		analysed, err := analysis.Analyse(randomSweep(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		a := New(analysed)
 		checkDifferences(t, a)
 		checkSigns(t, a)
@@ -221,12 +220,8 @@ func checkBadge(t *rapid.T, a *Report) {
 
 func decodedComparisons(t *rapid.T, a *Report) (out []analysis.Comparison) {
 	text, err := rundir.Marshal(a.Results().Comparisons)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rundir.Unmarshal(text, &out); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
+	expect.OK(t, rundir.Unmarshal(text, &out))
 	return out
 }
 
@@ -234,9 +229,7 @@ func decodedComparisons(t *rapid.T, a *Report) (out []analysis.Comparison) {
 func finalsOfCSV(t *rapid.T, a *Report) map[string][]float64 {
 	table := a.resultsTable()
 	records, err := csv.NewReader(bytes.NewReader(table.CSV())).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	out := map[string][]float64{}
 	for _, record := range records[1:] {
 		for _, seed := range a.Sweep.Manifest.Seeds {

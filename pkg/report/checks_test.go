@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/rundir"
 )
@@ -111,9 +112,7 @@ func TestReadBaseline(t *testing.T) {
 		{`{"final"`, rundir.KindRun, "", -1},
 	} {
 		file := filepath.Join(t.TempDir(), "b.json")
-		if err := os.WriteFile(file, []byte(tt.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(file, []byte(tt.text), 0o644))
 		b, err := ReadBaseline(file, tt.kind)
 		got := -1.0
 		if err == nil {

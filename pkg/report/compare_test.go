@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 
@@ -34,36 +35,26 @@ func sweepFolder(t *testing.T) string {
 		if i == 3 {
 			last = 60
 		}
-		if err := os.MkdirAll(filepath.Join(dir, "runs"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(reporttest.SynthFolder(t, seed+uint64(10*(i%2)), last), filepath.Join(dir, filepath.FromSlash(name))); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.MkdirAll(filepath.Join(dir, "runs"), 0o755))
+		expect.OK(t, os.Rename(reporttest.SynthFolder(t, seed+uint64(10*(i%2)), last), filepath.Join(dir, filepath.FromSlash(name))))
 		m.Runs = append(m.Runs, sweepdir.Entry{Index: i, Arm: i % 2, Seed: seed, Dir: name, Hash: "0badcaf" + strconv.Itoa(i), Config: "seed: 1\n"})
 	}
 	m.Hash = m.Identity()
-	if err := sweepdir.WriteManifest(dir, m); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, sweepdir.WriteManifest(dir, m))
 	return dir
 }
 
 func TestCompareFolders(t *testing.T) {
 	sweep, run, half := sweepFolder(t), reporttest.SynthFolder(t, 7, 200), reporttest.SynthFolder(t, 8, 40)
 	study := t.TempDir()
-	if err := os.Rename(sweepFolder(t), filepath.Join(study, "lr")); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.Rename(sweepFolder(t), filepath.Join(study, "lr")))
 	if err := sweepdir.WriteStudy(study, sweepdir.Study{
 		Format: sweepdir.FormatVersion, Name: "s", Parts: []sweepdir.Part{{Name: "lr"}, {Name: "later"}},
 	}); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := CompareFolders([]string{sweep, run, half, study})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var names []string
 	for _, r := range rows {
 		names = append(names, r.Row.Name()+": "+r.Row.Status)
@@ -77,9 +68,7 @@ func TestCompareFolders(t *testing.T) {
 		t.Fatalf("%q\nwant %q", names, want)
 	}
 	r, err := rundir.Open(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if got := rows[2].Row; got.Of(analysis.FinalMetric).Mean != r.Result.Final.Sampled.AnswerReward || got.Of(analysis.FinalMetric).N != 1 || stats.IsFinite(got.Of(analysis.FinalMetric).Lo) || rows[2].WallS.Mean != 118.25 {
 		t.Errorf("%+v", got.Of(analysis.FinalMetric))
 	}
@@ -108,9 +97,7 @@ func TestCompareFoldersErrors(t *testing.T) {
 		{"a broken manifest", broken, sweepdir.ManifestFile},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := CompareFolders([]string{tt.dir}); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v, want %q", err, tt.want)
-			}
+			expect.Error(t, expect.Err(CompareFolders([]string{tt.dir})), tt.want)
 		})
 	}
 }
@@ -131,9 +118,7 @@ func TestSortRows(t *testing.T) {
 	} {
 		t.Run(tt.by, func(t *testing.T) {
 			got := slices.Clone(rows)
-			if err := SortRows(got, tt.by); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, SortRows(got, tt.by))
 			var names []string
 			for _, r := range got {
 				names = append(names, r.Row.Arm.Name)
@@ -148,20 +133,14 @@ func TestSortRows(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := SortRows(rows, "finale"); err == nil || !strings.Contains(err.Error(), "finale") {
-		t.Errorf("%v", err)
-	}
+	expect.Error(t, SortRows(rows, "finale"), "finale")
 }
 
 func TestCompareCSV(t *testing.T) {
 	rows, err := CompareFolders([]string{sweepFolder(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	table, err := csv.NewReader(bytes.NewReader(CompareCSV(rows))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for i, r := range rows {
 		for _, spec := range analysis.Metrics {
 			f := r.Row.Of(spec)

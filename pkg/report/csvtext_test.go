@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
@@ -28,17 +29,13 @@ func TestCSVHoldsNoFormula(t *testing.T) {
 		m.Axes = []sweepdir.Axis{{Key: text, Values: []string{text, "1"}}}
 		m.Arms[0].Name, m.Arms[0].Label = text, text
 		analysed, err := analysis.Analyse(sw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		a := New(analysed)
 		own, study := a.resultsTable(), studyTable(sweepdir.Study{Parts: []sweepdir.Part{{Name: part}}}, []*Report{a})
 		compared := CompareCSV([]CompareRow{{Dir: part, Row: a.Arms[0]}})
 		for file, text := range map[string][]byte{"results.csv": own.CSV(), "a study's": study.CSV(), "compare": compared} {
 			records, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			for _, record := range records {
 				for _, cell := range record {
 					if _, err := strconv.ParseFloat(cell, 64); err != nil && cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r") {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/sweepdir"
 )
@@ -16,9 +17,7 @@ import (
 func records(t *testing.T, data []byte) (out []map[string]string) {
 	t.Helper()
 	rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll() // all rows have the same length
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, row := range rows[1:] {
 		r := map[string]string{}
 		for i, head := range rows[0] {
@@ -32,9 +31,7 @@ func records(t *testing.T, data []byte) (out []map[string]string) {
 func curvesOf(t *testing.T, a *Report) []map[string]string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := a.curves(&b); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, a.curves(&b))
 	return records(t, b.Bytes())
 }
 

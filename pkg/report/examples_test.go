@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/rundir"
 )
@@ -94,16 +95,10 @@ func TestExportRuns(t *testing.T) {
 		paths[0] != filepath.Join(out, filepath.Base(filepath.Dir(one.Dir)), "train-1", rundir.TableFile) {
 		t.Error(paths, err)
 	}
-	if _, err = ExportRuns(out, "", []*rundir.Run{one, one}, both); err == nil || !strings.Contains(err.Error(), "another run's folder") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(ExportRuns(out, "", []*rundir.Run{one, one}, both)), "another run's folder")
 	one.Dir = reporttest.SynthFolder(t, 1, 20)
 	unlock, err := rundir.Claim(one.Dir, rundir.KindRun, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	defer unlock()
-	if _, err = ExportRuns(one.Dir, "", []*rundir.Run{one}, both); err == nil || !strings.Contains(err.Error(), "is training in this folder") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(ExportRuns(one.Dir, "", []*rundir.Run{one}, both)), "is training in this folder")
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/plots"
 
@@ -27,9 +28,7 @@ func FuzzReport(f *testing.F) {
 	dir := reporttest.SynthFolder(f, 1, 20)
 	read := func(name string) []byte {
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		expect.OK(f, err)
 		return data
 	}
 	f.Add(read(rundir.ConfigFile), read(rundir.MetricsFile), read(rundir.EvalFile))
@@ -46,9 +45,7 @@ func FuzzReport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, config, metrics, evals []byte) {
 		dir := t.TempDir()
 		for name, data := range map[string][]byte{rundir.ConfigFile: config, rundir.MetricsFile: metrics, rundir.EvalFile: evals} {
-			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 		}
 		fuzzLimit.Check(t, len(config)+len(metrics)+len(evals), func() {
 			run, err := rundir.Open(dir)

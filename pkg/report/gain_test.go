@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
@@ -39,9 +40,7 @@ func withSets(sw *sweepdir.Sweep) *sweepdir.Sweep {
 func TestSetsInResults(t *testing.T) {
 	a, dir := written(t, withSets(reporttest.BaselineSweep(4)))
 	md, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsMD))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	rows := markdownRows(t, string(md), "## Sets of problems")
 	if len(rows) != 2+2*4 {
 		t.Fatalf("%d rows, want 4 sets of 2 arms:\n%s", len(rows), md)
@@ -52,26 +51,20 @@ func TestSetsInResults(t *testing.T) {
 		}
 	}
 	csv, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsCSV))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	for _, column := range []string{"set_unseen_before_mean", "set_hard|set_after_seed4", "set_hard|set_correct_num_n", "gain_by_answers_lo"} {
 		if !strings.Contains(string(csv), ","+column+",") {
 			t.Errorf("no column %s", column)
 		}
 	}
 	var sets []analysis.SetResult
-	if err := rundir.Unmarshal(readResults(t, dir).Arms[1]["sets"], &sets); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, rundir.Unmarshal(readResults(t, dir).Arms[1]["sets"], &sets))
 	set, want := sets[2], a.Arms[1].Sets[2].Of(analysis.SetAfter)
 	if got := set.Of(analysis.SetAfter); set.Set != "hard|set" || got.Mean != want.Mean || got.N != 4 {
 		t.Errorf("%s: %+v, want %+v", set.Set, got, want)
 	}
 	page := filepath.Join(dir, "page.html")
-	if err := WriteHTML(page, a, nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteHTML(page, a, nil))
 	if html, _ := os.ReadFile(page); !strings.Contains(string(html), "Results by set of problems") {
 		t.Error("the page has no table of sets")
 	}
@@ -99,9 +92,7 @@ func TestSetsInSummary(t *testing.T) {
 	r := withSets(reporttest.BaselineSweep(1)).Runs[0].Run
 	r.Config = []byte("name: x\n")
 	var b strings.Builder
-	if err := WriteSummary(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteSummary(&b, r))
 	for _, want := range []string{"\nhard|set", "\nunseen facts", "gain of the"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())

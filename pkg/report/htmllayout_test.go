@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/plots"
 	"grpo/pkg/sweepdir"
@@ -93,22 +94,14 @@ func TestFiguresOnPhones(t *testing.T) {
 func TestPartLeadsToStudy(t *testing.T) {
 	dir, _, parts := writeStudy(t)
 	page := dir + "/lr/report.html"
-	if err := os.MkdirAll(dir+"/lr", 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteHTML(page, parts[0], nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := sweepdir.WriteStudy(dir, sweepdir.Study{Format: sweepdir.FormatVersion, Name: "x", Parts: []sweepdir.Part{{Name: "lr"}}}); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.MkdirAll(dir+"/lr", 0o777))
+	expect.OK(t, WriteHTML(page, parts[0], nil))
+	expect.OK(t, sweepdir.WriteStudy(dir, sweepdir.Study{Format: sweepdir.FormatVersion, Name: "x", Parts: []sweepdir.Part{{Name: "lr"}}}))
 	const up = `<a href="../report.html">The whole study</a>`
 	if strings.Contains(read(t, page), up) {
 		t.Error("a link to a study that is not there")
 	}
-	if err := WriteHTML(page, parts[0], nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteHTML(page, parts[0], nil))
 	if !strings.Contains(read(t, page), up) {
 		t.Error("no link to the study")
 	}
@@ -146,13 +139,9 @@ func TestFiguresFillTheirRows(t *testing.T) {
 func TestPageIsNotInTheWay(t *testing.T) {
 	a := mustReport(t, reporttest.DrawnSweep(2, reporttest.RatesAxis("1e-4", "3e-4", "1e-3", "3e-3", "1e-2"), reporttest.RateArms()...))
 	figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{DPI: 36})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	path := t.TempDir() + "/report.html"
-	if err := WriteHTML(path, a, figures); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteHTML(path, a, figures))
 	page := read(t, path)
 	if strings.Contains(page, "<details open") {
 		t.Error("a part of the page is unfolded that can be folded up")

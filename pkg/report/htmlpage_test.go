@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
@@ -33,13 +34,9 @@ func pageOf(t *testing.T, a *Report) string {
 		{File: "validation_reward.png", Title: "Validation answer reward", Alt: "what it shows", Main: true, Page: plots.PageSVG{Data: []byte("svg one"), Width: 72, Height: 40}, Phone: plots.PageSVG{Data: []byte("phone"), Width: 36, Height: 40}},
 		{File: "entropy.png", Title: "Token entropy", Alt: "what it shows", Page: plots.PageSVG{Data: []byte("svg two"), Width: 72, Height: 40}},
 	}
-	if err := WriteHTML(path, a, figures); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteHTML(path, a, figures))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return string(data)
 }
 
@@ -277,15 +274,11 @@ func TestPageLinksRunsFromTheirSweep(t *testing.T) {
 		t.Error("no link to the run")
 	}
 	elsewhere := filepath.Join(t.TempDir(), "report.html")
-	if err := WriteHTML(elsewhere, a, nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteHTML(elsewhere, a, nil))
 	if data, _ := os.ReadFile(elsewhere); strings.Contains(string(data), `href="runs/`) {
 		t.Error("a link to a folder that is not there")
 	}
-	if err := WriteHTML(filepath.Join(elsewhere, "report.html"), a, nil); err == nil || !strings.Contains(err.Error(), "write report") {
-		t.Errorf("below a file: %v", err)
-	}
+	expect.Error(t, WriteHTML(filepath.Join(elsewhere, "report.html"), a, nil), "write report")
 }
 
 func TestWhatDiffersByArm(t *testing.T) {

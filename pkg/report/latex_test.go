@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/rundir"
 )
@@ -40,17 +41,13 @@ func TestPDFLaTeX(t *testing.T) {
 		tables = append(tables, mustReport(t, sw).latexTables("part_"+sw.Manifest.Name)...)
 	}
 	seeds, err := seedTable([]*rundir.Run{reporttest.SynthRun(t, 1, 200), reporttest.SynthRun(t, 2, 200)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"results.tex": string(latexFile(append(tables, seeds)...)),
 		"paper.tex":   "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\\input{results}\\end{document}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	cmd := exec.Command(program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "paper.tex")
 	cmd.Dir = dir

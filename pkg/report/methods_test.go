@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
@@ -13,9 +14,7 @@ import (
 func resolved(t *testing.T, set ...string) string {
 	t.Helper()
 	r, err := config.Load(config.LoadOptions{Set: set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return string(config.Marshal(r.Config))
 }
 
@@ -57,9 +56,7 @@ func TestMethods(t *testing.T) {
 			r := *run
 			r.Config = []byte(resolved(t, tt.set...))
 			got, err := RunMethods([]*rundir.Run{&r})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			inOrder(t, got, strings.Split(tt.want, "|")...)
 			if tt.not != "" && strings.Contains(got, tt.not) {
 				t.Errorf("%q is in %s", tt.not, got)
@@ -68,25 +65,20 @@ func TestMethods(t *testing.T) {
 	}
 	broken := *run
 	broken.Config = []byte("no_such_key: 1\nseed: 1\n")
-	if _, err := RunMethods([]*rundir.Run{&broken}); err == nil || !strings.Contains(err.Error(), "no_such_key") {
-		t.Errorf("error %v", err)
-	}
+	expect.Error(t, expect.Err(RunMethods([]*rundir.Run{&broken})), "no_such_key")
 }
 
 func TestMethodsOfASweep(t *testing.T) {
 	sw := reporttest.RateSweep(4)
 	sw.Manifest.Base, sw.Manifest.Varied = resolved(t), []string{"train.learning_rate"}
 	got, err := SweepMethods(sw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	inOrder(t, got, "(constant learning rate, betas", "arms differed in train.learning_rate (", "Each arm was trained with the seeds 1, 2, 3 and 4 (", "runs in all")
 	sw = reporttest.ClipSweep(1)
 	sw.Manifest.Base, sw.Manifest.Varied = resolved(t), []string{"algorithm.loss_type", "algorithm.cliprange"}
 	sw.Manifest.Arms[0].Set = []sweepdir.Override{{Key: "algorithm.cliprange", Value: "0.1"}}
-	if got, err = SweepMethods(sw); err != nil {
-		t.Fatal(err)
-	}
+	got, err = SweepMethods(sw)
+	expect.OK(t, err)
 	inOrder(t, got, "Token losses were averaged", "arms were "+sw.Manifest.Arms[0].Name+" (algorithm.cliprange = 0.1); ", "once, with seed 1 (")
 	if strings.Contains(got, "policy loss was") || strings.Contains(got, "Advantages were") {
 		t.Errorf("a setting that differs by arm is stated for all: %s", got)

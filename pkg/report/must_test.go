@@ -3,6 +3,7 @@ package report
 import (
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/analysis"
 
 	"grpo/pkg/sweepdir"
@@ -11,8 +12,6 @@ import (
 func mustAnalyse(t testing.TB, sw *sweepdir.Sweep) *analysis.Analysis {
 	t.Helper()
 	a, err := analysis.Analyse(sw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return a
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/plots"
 	"grpo/pkg/sweepdir"
@@ -32,13 +33,9 @@ func TestHeadlineFigureTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := mustReport(t, sw)
 			figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{PageOnly: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			path := filepath.Join(dir, sweepdir.ReportHTML)
-			if err := WriteHTML(path, a, figures); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, WriteHTML(path, a, figures))
 			page := read(t, dir, sweepdir.ReportHTML)
 			before, _, _ := strings.Cut(page[strings.Index(page, "<main"):], "<table")
 			inOrder(t, before, `<p class="headline">`, "<figure", "<img")
@@ -62,9 +59,7 @@ func TestHeadlineFigureTable(t *testing.T) {
 				t.Error("results.md has a list before the table of arms")
 			}
 			var b strings.Builder
-			if err := WriteSweepSummary(&b, a, "folder"); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, WriteSweepSummary(&b, a, "folder"))
 			inOrder(t, b.String(), a.Verdict.Headline, "\narm ", "95%", "folder/report.html")
 			if strings.Contains(b.String(), "\n- ") {
 				t.Errorf("the summary has a list:\n%s", b.String())
@@ -107,13 +102,9 @@ func TestValuesAsTyped(t *testing.T) {
 	if err == nil {
 		err = WriteHTML(path, a, figures)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var summary strings.Builder
-	if err := WriteSweepSummary(&summary, a, "folder"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteSweepSummary(&summary, a, "folder"))
 	shown := map[string]string{
 		"page": shownText(read(t, filepath.Dir(path), sweepdir.ReportHTML)), "results.md": a.Markdown(), "summary": summary.String(),
 		"LaTeX": string(latexFile(a.latexTables("lr")...)), "headline": a.Verdict.Headline, "lines": strings.Join(a.Verdict.Lines, " "),

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
@@ -61,9 +62,7 @@ func TestArmsOf(t *testing.T) {
 			runs := []*rundir.Run{poolRun("x", 1, nil), poolRun("y", 2, tt.change)}
 			tt.made(runs[1])
 			sw, err := analysis.ArmsOf(runs, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if !slices.Equal(sw.Manifest.Varied, tt.differ) || len(sw.Manifest.Arms) != min(2, 1+len(tt.differ)) {
 				t.Errorf("%d arms by %q, want %q", len(sw.Manifest.Arms), sw.Manifest.Varied, tt.differ)
 			}
@@ -85,13 +84,9 @@ func TestArmsOfUntrustedConfigurations(t *testing.T) {
 	r.Config = append(r.Config, "\"\\e[2Jkey\": \"\\e[31mvalue\"\n"...)
 	r.Meta.Version = "\x1b[1m2"
 	sw, err := analysis.ArmsOf([]*rundir.Run{poolRun("x", 1, nil), r}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var b bytes.Buffer
-	if err := WriteSweepSummary(&b, mustReport(t, sw), "all"); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteSweepSummary(&b, mustReport(t, sw), "all"))
 	if text := b.String() + strings.Join(sw.Manifest.Varied, ""); strings.Contains(text, "\x1b") || !strings.Contains(text, "[2Jkey") {
 		t.Errorf("%q", text)
 	}
@@ -101,9 +96,7 @@ func TestArmsOfUntrustedConfigurations(t *testing.T) {
 func TestNamesOfRates(t *testing.T) {
 	rate := func(c *config.Config) { c.Train.LearningRate = 1e-5 }
 	sw, err := analysis.ArmsOf([]*rundir.Run{poolRun("x", 1, nil), poolRun("y", 1, rate)}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if a := sw.Manifest.Arms[1]; a.Name != "learning_rate=1e-5" || a.Label != "learning_rate 1e-5" {
 		t.Errorf("%+v", a)
 	}
@@ -124,9 +117,7 @@ func TestArmsOfErrors(t *testing.T) {
 		{"no configuration", []*rundir.Run{poolRun("x", 1, nil), bare}, "bare has no config.yaml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := analysis.ArmsOf(tt.runs, ""); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v, want %q", err, tt.want)
-			}
+			expect.Error(t, expect.Err(analysis.ArmsOf(tt.runs, "")), tt.want)
 			if err := WriteMarkdown(&bytes.Buffer{}, tt.runs); err == nil {
 				t.Error("the table averages them")
 			}
@@ -155,9 +146,7 @@ func TestArmsAreConfigurations(t *testing.T) {
 			runs, ids = append(runs, r), append(ids, id)
 		}
 		sw, err := analysis.ArmsOf(runs, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		names := map[string]bool{}
 		for _, a := range sw.Manifest.Arms {
 			names[a.Name] = true
@@ -176,9 +165,7 @@ func TestArmsAreConfigurations(t *testing.T) {
 			}
 			of[ids[i]] = e.Arm
 		}
-		if _, err := analysis.Analyse(sw); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(analysis.Analyse(sw)))
 	})
 }
 
@@ -191,14 +178,10 @@ func TestArmsWithOtherProblems(t *testing.T) {
 		runs = append(runs, poolRun(fmt.Sprintf("run-%d", seed), seed, nil), other)
 	}
 	sw, err := analysis.ArmsOf(runs, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	a := mustReport(t, sw)
 	figures, err := plots.Sweep(a.Analysis, plots.SweepOptions{DPI: 36, MainOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	paired := figures[len(figures)-1]
 	if paired.File != "paired_difference.png" || strings.Contains(strings.Join(paired.Notes, " "), "same problems") {
 		t.Errorf("%s: %q", paired.File, paired.Notes)
@@ -252,9 +235,7 @@ func TestDistinct(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for _, name := range []string{"a", "b"} {
-		if err := os.Mkdir(name, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.Mkdir(name, 0o755))
 	}
 	dirs := []string{"a", "./a", "b", filepath.Join(dir, "a"), "none", "b/../a"}
 	want := []string{"a", "b", "none"}

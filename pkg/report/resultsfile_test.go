@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 
@@ -48,9 +49,7 @@ func written(t *testing.T, sw *sweepdir.Sweep) (*Report, string) {
 	dir := t.TempDir()
 	a := mustReport(t, sw)
 	paths, err := WriteResults(dir, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	if len(paths) != 5 {
 		t.Fatalf("wrote %v", paths)
 	}
@@ -82,17 +81,11 @@ func TestResultsJSONReadsBack(t *testing.T) {
 				}
 			}
 			var comparisons []analysis.Comparison
-			if err := rundir.Unmarshal(got.Comparisons, &comparisons); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, rundir.Unmarshal(got.Comparisons, &comparisons))
 			first, err := rundir.Marshal(a.Comparisons)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			second, err := rundir.Marshal(comparisons)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if !bytes.Equal(first, second) {
 				t.Errorf("comparisons read back as\n%s\nwere\n%s", second, first)
 			}
@@ -108,9 +101,7 @@ type resultsFile struct {
 
 func readResults(t *testing.T, dir string) (out resultsFile) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(read(t, dir, sweepdir.ResultsJSON)), &out); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal([]byte(read(t, dir, sweepdir.ResultsJSON)), &out))
 	return out
 }
 
@@ -142,13 +133,9 @@ func TestResultsCSVReadsBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, dir := written(t, sw)
 			data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsCSV))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			if len(rows) != len(a.Arms)+1 {
 				t.Fatalf("%d rows for %d arms", len(rows), len(a.Arms))
 			}
@@ -168,9 +155,7 @@ func TestResultsCSVReadsBack(t *testing.T) {
 					return math.NaN()
 				}
 				v, err := strconv.ParseFloat(rows[arm+1][i], 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				return v
 			}
 			for i := range a.Arms {
@@ -254,9 +239,7 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, dir := written(t, sw)
 			data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsMD))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			rows := markdownRows(t, string(data), "## Arms")
 			if len(rows) != len(a.Arms)+2 {
 				t.Fatalf("%d rows for %d arms", len(rows), len(a.Arms))
@@ -329,9 +312,7 @@ func TestResultsMarkdownHasTheSameNumbers(t *testing.T) {
 func TestResultsMarkdownComparisons(t *testing.T) {
 	a, dir := written(t, reporttest.GridSweep(4))
 	data, err := os.ReadFile(filepath.Join(dir, sweepdir.ResultsMD))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	rows := markdownRows(t, string(data), "## Differences in the final validation reward")
 	var want []analysis.Comparison
 	for _, c := range a.Comparisons {
@@ -358,9 +339,7 @@ func TestResultsAreOfTheRunsAlone(t *testing.T) {
 		out := map[string]string{}
 		for _, name := range []string{sweepdir.ResultsCSV, sweepdir.ResultsJSON, sweepdir.ResultsMD, sweepdir.ResultsTeX, sweepdir.CurvesCSV} {
 			data, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			out[name] = string(data)
 		}
 		return out

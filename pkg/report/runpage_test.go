@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/internal/untrusted"
 	"grpo/pkg/plots"
@@ -18,17 +19,11 @@ import (
 func runPage(t *testing.T, r *rundir.Run) string {
 	t.Helper()
 	figures, err := plots.Runs([]*rundir.Run{r}, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	path := filepath.Join(t.TempDir(), sweepdir.ReportHTML)
-	if err := WriteRunHTML(path, r, figures); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteRunHTML(path, r, figures))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	page := string(data)
 	untrusted.CheckText(t, page)
 	wantAnchors(t, page)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
@@ -102,13 +103,9 @@ func TestWriteSamples(t *testing.T) {
 	r.Samples[0].Completion = "step 99: right\n\x1b[31mred"
 	r.Samples[1].Length, r.Samples[1].Ended = 0, false // of an earlier version
 	problems, err := SampledProblems(r, SampleFilter{Split: "val", Decoding: "sampled"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var b strings.Builder
-	if err := WriteSamples(&b, problems); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteSamples(&b, problems))
 	out := b.String()
 	untrusted.CheckText(t, out)
 	for part, n := range map[string]int{

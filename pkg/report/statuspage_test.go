@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/plots"
 )
@@ -37,9 +38,7 @@ func TestStatusPage(t *testing.T) {
 		if err := CheckStatusFile(path); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if err := tt.page.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, tt.page.Write(path))
 		page := read(t, path)
 		inOrder(t, page, "<title>Status of &lt;b&gt;x&lt;/b&gt;</title>", "1 of 2 runs finished", "2026-01-02 03:04:05 UTC", `<td class="text bad">failed</td>`,
 			"to continue: grpo &lt;x&gt;", `alt="it rises"`)
@@ -75,9 +74,7 @@ func TestCheckStatusFile(t *testing.T) {
 		case "link.html":
 			err = os.Symlink("report.html", path)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if err := CheckStatusFile(path); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
@@ -38,9 +39,7 @@ func writeStudy(t *testing.T) (dir string, st sweepdir.Study, parts []*Report) {
 	dir = t.TempDir()
 	st, parts = drawnStudy(t)
 	r, err := WriteStudyReport(dir, st, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var names []string
 	for _, p := range r.Files {
 		names = append(names, filepath.Base(p))
@@ -54,9 +53,7 @@ func writeStudy(t *testing.T) (dir string, st sweepdir.Study, parts []*Report) {
 func read(t *testing.T, parts ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(parts...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return string(data)
 }
 
@@ -93,9 +90,7 @@ func TestStudyMarkdown(t *testing.T) {
 func TestStudyTables(t *testing.T) {
 	dir, st, parts := writeStudy(t)
 	records, err := csv.NewReader(strings.NewReader(read(t, dir, "results.csv"))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	head, row := records[0], 1
 	if head[0] != "part" || len(records) != 1+5+2 {
 		t.Fatalf("%d rows under %q", len(records)-1, head[0])
@@ -106,9 +101,7 @@ func TestStudyTables(t *testing.T) {
 		}
 		table := a.resultsTable()
 		own, err := csv.NewReader(bytes.NewReader(table.CSV())).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, cells := range own[1:] {
 			filled := 1
 			for k, name := range own[0] {
@@ -136,9 +129,7 @@ func TestStudyTables(t *testing.T) {
 			Results *resultsFile
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, dir, sweepdir.ResultsJSON)), &got); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, json.Unmarshal([]byte(read(t, dir, sweepdir.ResultsJSON)), &got))
 	if len(got.Parts) != 3 || got.Parts[2].Results != nil || got.Parts[1].Chosen == "" {
 		t.Fatalf("read back as %+v", got)
 	}
@@ -150,9 +141,7 @@ func TestStudyTables(t *testing.T) {
 
 func TestStudyErrors(t *testing.T) {
 	st, parts := drawnStudy(t)
-	if _, err := WriteStudyReport(t.TempDir(), st, parts[:2]); err == nil || !strings.Contains(err.Error(), "2 analyses for 3 parts") {
-		t.Errorf("a part too few: %v", err)
-	}
+	expect.Error(t, expect.Err(WriteStudyReport(t.TempDir(), st, parts[:2])), "2 analyses for 3 parts")
 	if _, err := WriteStudyReport(filepath.Join(t.TempDir(), "nowhere"), st, []*Report{nil, nil, nil}); err == nil || !strings.Contains(err.Error(), "write study") {
 		t.Errorf("a folder that is not there: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/plots"
 
@@ -57,9 +58,7 @@ func TestSummaryAgainstGolden(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var buf bytes.Buffer
-			if err := WriteSummary(&buf, tt.run(t), "results/train-1/validation_reward.png"); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, WriteSummary(&buf, tt.run(t), "results/train-1/validation_reward.png"))
 			reporttest.Golden(t, "summary-"+tt.name+".txt", buf.Bytes())
 		})
 	}
@@ -82,9 +81,7 @@ func TestMarkdownAgainstGolden(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var buf bytes.Buffer
-			if err := WriteMarkdown(&buf, tt.runs(t)); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, WriteMarkdown(&buf, tt.runs(t)))
 			table, notes, _ := strings.Cut(buf.String(), "\n\n")
 			reporttest.Golden(t, "markdown-"+tt.name+".md", []byte(table+"\n"))
 			for _, fact := range tt.notes {
@@ -101,9 +98,7 @@ func TestMarkdownKeepsItsShape(t *testing.T) {
 	r := reporttest.DivergedRun(t)
 	r.Result.DivergedReason = "a | b\n<script>`x`"
 	var buf bytes.Buffer
-	if err := WriteMarkdown(&buf, []*rundir.Run{r, reporttest.SynthRun(t, 1, 200)}); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, WriteMarkdown(&buf, []*rundir.Run{r, reporttest.SynthRun(t, 1, 200)}))
 	lines := strings.Split(buf.String(), "\n")
 	cells := func(line string) int { return strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") }
 	for i, line := range lines[:5] {

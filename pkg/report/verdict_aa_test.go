@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 
@@ -63,9 +64,7 @@ func TestAAOfVerdicts(t *testing.T) {
 					tt.shape(sw)
 				}
 				a, err := analysis.Analyse(sw)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, err)
 				var final, other, interaction bool
 				for _, c := range a.Comparisons {
 					switch {

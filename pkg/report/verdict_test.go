@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
@@ -321,13 +322,9 @@ func TestFindingsAsJSON(t *testing.T) {
 	for _, tt := range verdictCases() {
 		a := mustReport(t, tt.sweep)
 		data, err := rundir.Marshal(a.Findings)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		var back []finding
-		if err := rundir.Unmarshal(data, &back); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, rundir.Unmarshal(data, &back))
 		again, err := rundir.Marshal(back)
 		if err != nil || !bytes.Equal(data, again) {
 			t.Errorf("%s: %v, read back as\n%s\nwas\n%s", tt.name, err, again, data)
@@ -423,9 +420,7 @@ func TestEveryKindHasASentence(t *testing.T) {
 // findingKinds are the kinds in findings.go that are not only parts of other findings.
 func findingKinds(t *testing.T) map[analysis.Kind]bool {
 	source, err := os.ReadFile("../analysis/findings.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	kinds := map[analysis.Kind]bool{}
 	for _, m := range regexp.MustCompile(`Kind = "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
 		kinds[analysis.Kind(m[1])] = true
@@ -563,9 +558,7 @@ func TestFindingsDoNotReadNames(t *testing.T) {
 	for _, build := range []func(int) *sweepdir.Sweep{reporttest.BaselineSweep, reporttest.ClipSweep, reporttest.RewardSweep, reporttest.RateSweep} {
 		sw := build(4)
 		before, err := rundir.Marshal(mustReport(t, sw).Findings)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		m := &sw.Manifest
 		for i := range m.Arms {
 			if m.Arms[i].Name == m.Reference {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/rundir"
 )
@@ -68,9 +69,7 @@ func TestTensorBoardReadsOurs(t *testing.T) {
 	data, tl := Run(r)
 	data = append(data, Image(tl.Now(), 20, "figures/x", []byte("PNG!"), 300, 2)...)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, rundir.EventsFile), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(dir, rundir.EventsFile), data, 0o600))
 	out, err := exec.Command(python, "-c", `
 import sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -82,9 +81,7 @@ print(a.Scalars("train/entropy")[-1].value)
 i = a.Images("figures/x")[0]
 print(i.step, i.width, i.height, i.encoded_image_string)
 `, dir).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if want := "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20"; len(lines) != 4 || lines[0] != want {
 		t.Fatalf("%q", lines)
