@@ -34,9 +34,8 @@ func TestRewardExamples(t *testing.T) {
 		}
 	}
 	expect.OK(t, validYAML(t, s, []byte("reward: {functions: [{model: judge}]}")))
-	if s, err = compile("sweep"); err != nil {
-		t.Fatal(err)
-	}
+	s, err = compile("sweep")
+	expect.OK(t, err)
 	for _, name := range []string{"study.yaml"} {
 		text, err := os.ReadFile(dir + name)
 		expect.OK(t, err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/ebitengine/purego"
+
+	"grpo/internal/expect"
 )
 
 // Libraries of the driver's own CUDA come first.
@@ -29,9 +31,7 @@ func in(dir string) func(string) string {
 func wantError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
-		if err == nil || !strings.Contains(err.Error(), p) {
-			t.Errorf("the error %v does not contain %q", err, p)
-		}
+		expect.Error(t, err, p)
 	}
 }
 
@@ -41,9 +41,7 @@ func build(t *testing.T, dir, lib, source string, more ...string) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		t.Skip("no g++ here to make libraries with")
 	}
-	if err := os.WriteFile(filepath.Join(dir, lib+".cpp"), []byte(source), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(dir, lib+".cpp"), []byte(source), 0o644))
 	cmd := exec.Command("g++", append([]string{"-shared", "-fPIC", "-Wl,-soname," + lib, lib + ".cpp", "-o", lib}, more...)...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -56,9 +54,7 @@ func TestMissingLibrary(t *testing.T) {
 	_, err := Open(in(t.TempDir()), "libnothere.so.12", "libnothere.so.13")
 	wantError(t, err, "load libnothere.so.12 or libnothere.so.13", "$"+Env, "$CUDA_HOME/lib64")
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "libbroken.so.1"), []byte("no library"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, os.WriteFile(filepath.Join(dir, "libbroken.so.1"), []byte("no library"), 0o644))
 	_, err = Open(in(dir), "libbroken.so.1")
 	wantError(t, err, "load libbroken.so.1")
 }
@@ -70,15 +66,11 @@ func TestCompanions(t *testing.T) {
 	build(t, dir, "libcublasLt.so.9", `extern "C" int answer() { return 42; }`)
 	build(t, dir, "libcublas.so.9", `extern "C" int answer(); extern "C" int ask() { return answer(); }`, "-L.", "-l:libcublasLt.so.9")
 	lib, err := Open(in(dir), "libcublas.so.9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var functions struct {
 		as uintptr `suffix:"k"`
 	}
-	if err := lib.Bind(&functions); err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, lib.Bind(&functions))
 	if got, _, _ := purego.SyscallN(functions.as); got != 42 {
 		t.Errorf("the library's companion answers %d, want 42", got)
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 const (
@@ -71,21 +73,14 @@ func cache(t *testing.T, files ...string) string {
 	model := filepath.Join(dir, "models--a--b")
 	snapshot := filepath.Join(model, Snapshots, commit)
 	for _, d := range []string{filepath.Join(model, Refs), filepath.Join(model, Blobs), snapshot} {
-		must(t, os.MkdirAll(d, 0o755))
+		expect.OK(t, os.MkdirAll(d, 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(model, Refs, "main"), []byte(commit), 0o644))
-	must(t, os.WriteFile(filepath.Join(model, Blobs, etag), []byte("content"), 0o644))
+	expect.OK(t, os.WriteFile(filepath.Join(model, Refs, "main"), []byte(commit), 0o644))
+	expect.OK(t, os.WriteFile(filepath.Join(model, Blobs, etag), []byte("content"), 0o644))
 	for _, f := range files {
-		must(t, os.Symlink("../../blobs/"+etag, filepath.Join(snapshot, f)))
+		expect.OK(t, os.Symlink("../../blobs/"+etag, filepath.Join(snapshot, f)))
 	}
 	return dir
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestFind(t *testing.T) {
@@ -122,7 +117,7 @@ func TestFind(t *testing.T) {
 	}
 	dir := cache(t)
 	for _, bad := range []string{"", "../../x", "main", strings.Repeat("x", 5000)} {
-		must(t, os.WriteFile(filepath.Join(dir, "models--a--b", Refs, "main"), []byte(bad), 0o644))
+		expect.OK(t, os.WriteFile(filepath.Join(dir, "models--a--b", Refs, "main"), []byte(bad), 0o644))
 		if path, _, err := Find(Name{Owner: "a", Repo: "b"}, environment("HF_HUB_CACHE="+dir)); err == nil {
 			t.Errorf("refs/main %.20q: %s", bad, path)
 		}
@@ -139,8 +134,8 @@ func TestFile(t *testing.T) {
 	}
 	link := func(folder, name, target string) string {
 		path := filepath.Join(folder, name)
-		must(t, os.MkdirAll(folder, 0o755))
-		must(t, os.Symlink(target, path))
+		expect.OK(t, os.MkdirAll(folder, 0o755))
+		expect.OK(t, os.Symlink(target, path))
 		return path
 	}
 	other := filepath.Join(dir, "models--x--y")
@@ -164,7 +159,7 @@ func TestFile(t *testing.T) {
 	}
 	// A blobs folder that is a link leads elsewhere.
 	path := link(filepath.Join(other, Snapshots, commit), "config.json", "../../blobs/"+etag)
-	must(t, os.Symlink(filepath.Join(model, Blobs), filepath.Join(other, Blobs)))
+	expect.OK(t, os.Symlink(filepath.Join(model, Blobs), filepath.Join(other, Blobs)))
 	if got := File(path); got != path {
 		t.Errorf("blobs is a link: %s", got)
 	}

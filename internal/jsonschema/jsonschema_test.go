@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"grpo/internal/expect"
 )
 
 type inner struct {
@@ -29,9 +31,7 @@ func TestOf(t *testing.T) {
 		s["properties"].(Schema)["sum"] = ref(reflect.TypeFor[bool]())
 	}}
 	got, err := json.Marshal(Of("a test", reflect.TypeFor[outer](), extra))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	want := `{"$defs":{
 		"inner":{"additionalProperties":false,"properties":{
 			"of":{"anyOf":[{"type":["number","null"]},{"type":"null"}]},

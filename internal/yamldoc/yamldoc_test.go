@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 )
 
@@ -129,9 +130,7 @@ func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, n int) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(strings.Repeat("x", n)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, os.WriteFile(file, []byte(strings.Repeat("x", n)), 0o644))
 		return file
 	}
 	if text, err := note.Read(write("full", note.Max)); err != nil || len(text) != note.Max {

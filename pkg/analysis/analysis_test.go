@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 
 	"gonum.org/v1/gonum/floats/scalar"
@@ -316,9 +317,7 @@ func TestGridOf(t *testing.T) {
 func TestAnalyseRefusesRunsOfAnotherSweep(t *testing.T) {
 	sw := reporttest.BaselineSweep(2)
 	sw.Runs[3].Seed = 77
-	if _, err := Analyse(sw); err == nil || !strings.Contains(err.Error(), "seed 77") {
-		t.Errorf("%v", err)
-	}
+	expect.Error(t, expect.Err(Analyse(sw)), "seed 77")
 }
 
 // A sweep without runs, as just after it was frozen, has a report too.

@@ -8,8 +8,10 @@ import (
 	"gonum.org/v1/gonum/floats/scalar"
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
 )
 
 func countsOf(n, right, wrong int) *rundir.Counts {
@@ -82,9 +84,7 @@ func TestSetsOfAnArm(t *testing.T) {
 	sw.Runs[2].Run.Result = nil
 	sw.Runs[2].State = rundir.StateRunning
 	a, err := Analyse(sw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	var names []string
 	for _, s := range a.Arms[0].Sets {
 		names = append(names, s.Set)
@@ -115,9 +115,7 @@ func TestGainFindings(t *testing.T) {
 			change(s.Run)
 		}
 		a, err := Analyse(sw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		var out []Kind
 		for _, f := range a.Findings {
 			if f.Kind == GainSources {
@@ -147,4 +145,11 @@ func TestGainFindings(t *testing.T) {
 	if got := kinds(reporttest.Around(0.9, 0.01, 1), greedy); !same(got, GainSources, GainByFormat, GainByAnswers, GainSources) {
 		t.Errorf("with greedy decoding: %v", got)
 	}
+}
+
+func mustAnalyse(t testing.TB, sw *sweepdir.Sweep) *Analysis {
+	t.Helper()
+	a, err := Analyse(sw)
+	expect.OK(t, err)
+	return a
 }

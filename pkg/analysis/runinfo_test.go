@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 )
 
@@ -20,9 +21,7 @@ func TestSettingLineOfASchedule(t *testing.T) {
 		info, err := ReadInfo(&rundir.Run{
 			Config: []byte("name: x\ntrain: {" + train + "}\n"), Metrics: []rundir.Metrics{{LearningRate: 1e-7}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		if got := strings.TrimPrefix(SettingLine([]RunInfo{info}), "x  ·  "); got != want {
 			t.Errorf("%s: %q, want %q", train, got, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats/scalar"
 	"pgregory.net/rapid"
 
+	"grpo/internal/expect"
 	"grpo/internal/untrusted"
 	"grpo/pkg/stats"
 )
@@ -67,9 +68,7 @@ func TestGoldenVerdicts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, err := Verdicts(File{"f.json", []byte(tt.file)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, err)
 			got := asJSON(t, b.Cases).([]any)[0]
 			for name, want := range tt.want {
 				numbers := flat(got, strings.Split(name, "."))
@@ -208,9 +207,7 @@ func TestVerdictsRefuse(t *testing.T) {
 func pairsOf(t *testing.T, file string) VerdictCase {
 	t.Helper()
 	cases, err := verdicts(File{"f.json", []byte(file)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	return cases[0]
 }
 
@@ -276,9 +273,7 @@ func TestVerdictLaws(t *testing.T) {
 		o.Stopped = rapid.SampledFrom([][]string{nil, {"b"}, {"z"}}).Draw(t, "stopped")
 		o.Reference = rapid.SampledFrom([]string{"", "a"}).Draw(t, "reference")
 		r, err := Verdict(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, err)
 		for _, p := range r.Pairs {
 			values := []float64{p.P, p.PAdjusted, p.TOST}
 			if p.PSequential != nil {
@@ -303,18 +298,15 @@ func TestVerdictLaws(t *testing.T) {
 
 func TestVerdictPage(t *testing.T) {
 	r, err := Verdict(DefaultVerdict())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.OK(t, err)
 	textHas(t, textOf(t, r), "6 1e-5 - 1e-4 58.3% 0.0137 0.0235 0.0235", "5e-5 - 1e-4 0.0792 0.1485 open",
 		"1e-5 - 1e-4 0.0235 0.0824 1e-5 is higher", "2 are separated here, and 0 with Holm's test",
 		"can each be the best: 1e-5, 3e-5, 5e-5.")
 	same(t, "Holm", r.Holm, []float64{.5879590, .1117014, .0823978, .1682989, .0823978, .1484722})
 	o := DefaultVerdict()
 	o.Arms, o.Looks, o.Stopped = o.Arms[:2], []int{4, 8}, []string{"1e-3"}
-	if r, err = Verdict(o); err != nil {
-		t.Fatal(err)
-	}
+	r, err = Verdict(o)
+	expect.OK(t, err)
 	textHas(t, textOf(t, r), "1e-5 - 1e-3 1.0000 1.0000 1.0000 stopped", "4 seeds at 0.025, 8 seeds at 0.025.")
 	_, err = Verdict(VerdictOptions{Weight: 1, Margin: 1, Arms: []VerdictArm{{"a", []float64{1}}, {"a", nil}}})
 	wantError(t, err, `explain verdict: arms: two arms with the name "a"`)

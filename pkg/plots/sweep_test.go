@@ -11,7 +11,6 @@ import (
 	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
-
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
@@ -182,4 +181,11 @@ func TestDrawingsAreWritten(t *testing.T) {
 		t.Fatalf("%v, %v", paths, err)
 	}
 	expect.Error(t, expect.Err(WriteDrawings(dir+"/nowhere", all)), "write figure")
+}
+
+func mustAnalyse(t testing.TB, sw *sweepdir.Sweep) *analysis.Analysis {
+	t.Helper()
+	a, err := analysis.Analyse(sw)
+	expect.OK(t, err)
+	return a
 }

@@ -13,7 +13,6 @@ import (
 	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
-
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
@@ -152,4 +151,11 @@ func TestCompareCSV(t *testing.T) {
 			}
 		}
 	}
+}
+
+func mustAnalyse(t testing.TB, sw *sweepdir.Sweep) *analysis.Analysis {
+	t.Helper()
+	a, err := analysis.Analyse(sw)
+	expect.OK(t, err)
+	return a
 }

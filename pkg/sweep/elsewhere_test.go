@@ -33,9 +33,7 @@ func TestRunElsewhere(t *testing.T) {
 			dir := writeSweep(t, m)
 			synctest.Test(t, func(t *testing.T) {
 				other := &fakeLauncher{t: t, rest: tt.other}
-				if _, err := other.Start(dir, m.Runs[0], 1); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, expect.Err(other.Start(dir, m.Runs[0], 1)))
 				synctest.Wait()
 				l, j := &fakeLauncher{t: t, rest: completes(30)}, &journal{}
 				s, err := Run(t.Context(), dir, fakeOptions(l, j))
@@ -75,9 +73,7 @@ func TestRunElsewhere(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			other := &fakeLauncher{t: t, rest: completes(30)}
-			if _, err := other.Start(dir, m.Runs[0], 1); err != nil {
-				t.Fatal(err)
-			}
+			expect.OK(t, expect.Err(other.Start(dir, m.Runs[0], 1)))
 			synctest.Wait()
 			if _, err := Run(ctx, dir, fakeOptions(&fakeLauncher{t: t}, &journal{})); !errors.Is(err, rundir.ErrInterrupted) {
 				t.Errorf("error %v", err)

@@ -124,9 +124,7 @@ func uninterrupted(t *testing.T, m sweepdir.Manifest) *sweepdir.Sweep {
 	t.Helper()
 	dir := writeSweep(t, m)
 	for i := range m.Runs {
-		if _, err := Task(t.Context(), dir, i, taskOptions()); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(Task(t.Context(), dir, i, taskOptions())))
 	}
 	return openSweep(t, dir)
 }

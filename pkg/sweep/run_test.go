@@ -86,9 +86,7 @@ func TestRunDividesTheCores(t *testing.T) {
 				l, j := &fakeLauncher{t: t, rest: completes(1)}, &journal{}
 				o := fakeOptions(l, j)
 				o.Cores, o.Jobs = tt.cores, tt.jobs
-				if _, err := Run(t.Context(), dir, o); err != nil {
-					t.Fatal(err)
-				}
+				expect.OK(t, expect.Err(Run(t.Context(), dir, o)))
 				if _, threads, _ := strings.Cut(l.starts[0], "/"); threads != tt.first || l.most != tt.most {
 					t.Errorf("%s threads, %d at a time; want %s, %d", threads, l.most, tt.first, tt.most)
 				}
@@ -165,9 +163,7 @@ func TestRunShowsThePanic(t *testing.T) {
 	dir := writeSweep(t, fakeManifest(1, 1))
 	synctest.Test(t, func(t *testing.T) {
 		l, j := &fakeLauncher{t: t, acts: map[int][]act{0: {dies(1, true), panics, completes(3)}}}, &journal{}
-		if _, err := Run(t.Context(), dir, fakeOptions(l, j)); err != nil {
-			t.Fatal(err)
-		}
+		expect.OK(t, expect.Err(Run(t.Context(), dir, fakeOptions(l, j))))
 		e := j.events[slices.IndexFunc(j.events, func(e Event) bool { return e.Kind == Died && e.Attempt == 2 })]
 		if !strings.HasPrefix(e.LogTail, "panic: index out of range") || filepath.Base(e.LogPath) != sweepdir.TaskLog || !strings.Contains(e.Err.Error(), "exit code 2: panic: index") {
 			t.Errorf("log %q of %s, error %v", e.LogTail, e.LogPath, e.Err)

@@ -171,9 +171,8 @@ func TestGoldenDPOUpdate(t *testing.T) {
 				r.reference, err = run.logProbs(scorerOf(t, openDecoder(t, c.Ref, pool)), r, run.pairParts(r, r.pairs), "scoring")
 				expect.OK(t, err)
 				policy := openDecoder(t, c.Policy, pool)
-				if run.learner, err = policy.NewLearner(pairTemperature, false); err != nil {
-					t.Fatal(err)
-				}
+				run.learner, err = policy.NewLearner(pairTemperature, false)
+				expect.OK(t, err)
 				run.Params, run.scorers.policy = policy.Params(), scorerOf(t, policy)
 				run.opt = model.NewAdamW(run.Params, model.AdamWOptions{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8})
 				run.opt.Pool = pool

@@ -86,14 +86,12 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*datase
 	defer run.close()
 	var err error
 	if run.data.problems = problems[cfg.Data]; run.data.problems == nil {
-		if run.data.problems, err = dataset.Load(cfg.Data); err != nil {
-			t.Fatal(err)
-		}
+		run.data.problems, err = dataset.Load(cfg.Data)
+		expect.OK(t, err)
 		problems[cfg.Data] = run.data.problems
 	}
-	if run.data.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate); err != nil {
-		t.Fatal(err)
-	}
+	run.data.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate)
+	expect.OK(t, err)
 	expect.OK(t, run.build())
 	run.sampler = run.Policy.NewSampler()
 	for step := range cfg.Train.NGRPOSteps {

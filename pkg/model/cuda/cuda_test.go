@@ -13,10 +13,14 @@ import (
 )
 
 // device opens the emulated card.
-func device(t *testing.T) *Device {
+func device(t *testing.T) *Device { return opened(t, Options{}) }
+
+// opened is the emulated card with these options.
+func opened(t *testing.T, o Options) *Device {
 	t.Helper()
 	env := environment(t)
-	d, err := Open(Options{Getenv: func(name string) string { return env[name] }})
+	o.Getenv = func(name string) string { return env[name] }
+	d, err := Open(o)
 	expect.OK(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d

@@ -14,9 +14,7 @@ import (
 func TestPrecisionRoundsOperands(t *testing.T) {
 	const fine, finer = 1 + 1.0/(1<<9), 1 + 1.0/(1<<12)
 	for p, want := range map[Precision][]float32{Float32: {fine, finer}, TF32: {fine, 1}, BFloat16: {1, 1}} {
-		env := environment(t)
-		d, err := Open(Options{Precision: p, Getenv: func(name string) string { return env[name] }})
-		expect.OK(t, err)
+		d := opened(t, Options{Precision: p})
 		expect.OK(t, d.Do(func() error {
 			x, err := d.Alloc(4*5, "operands and products")
 			expect.OK(t, err)
@@ -29,7 +27,6 @@ func TestPrecisionRoundsOperands(t *testing.T) {
 			}
 			return nil
 		}))
-		expect.OK(t, d.Close())
 	}
 }
 
@@ -37,9 +34,7 @@ func TestPrecisionRoundsOperands(t *testing.T) {
 // bfloat16, which holds these numbers exactly.
 func TestGemm(t *testing.T) {
 	for _, p := range []Precision{Float32, TF32, BFloat16} {
-		env := environment(t)
-		d, err := Open(Options{Precision: p, Getenv: func(name string) string { return env[name] }})
-		expect.OK(t, err)
+		d := opened(t, Options{Precision: p})
 		expect.OK(t, d.Do(func() error {
 			const m, n, k, lda, ldb, ldc = 3, 4, 5, 9, 8, 7
 			a, b, c := make([]float32, 9*9), make([]float32, 9*9), make([]float32, 9*9)
@@ -50,8 +45,9 @@ func TestGemm(t *testing.T) {
 			}
 			mem := make([]*Mem, 5)
 			for i := range mem {
-				mem[i], err = d.Alloc(4*len(a), "a matrix")
+				matrix, err := d.Alloc(4*len(a), "a matrix")
 				expect.OK(t, err)
+				mem[i] = matrix
 			}
 			expect.OK(t, Upload(d, mem[0], 0, a))
 			expect.OK(t, Upload(d, mem[1], 0, b))
@@ -127,6 +123,5 @@ func TestGemm(t *testing.T) {
 			})
 			return nil
 		}))
-		expect.OK(t, d.Close())
 	}
 }

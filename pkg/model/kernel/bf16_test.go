@@ -193,8 +193,7 @@ func TestGemmBF16Bits(t *testing.T) {
 			most = 1 << 17
 		}
 		for _, threads := range counts {
-			pool := NewPool(threads)
-			defer pool.Close()
+			pool := newPool(t, threads)
 			for _, s := range shapes {
 				if s[0]*s[1]*s[2] > most {
 					continue

@@ -310,8 +310,7 @@ func TestPoolDecoder(t *testing.T) {
 	for _, s := range []struct{ rows, n int }{{1, 70}, {700, 64}, {90, 577}} {
 		alone := decoderCalls(s.rows, s.n)
 		for _, threads := range []int{2, 3, 5} {
-			p := NewPool(threads)
-			defer p.Close()
+			p := newPool(t, threads)
 			for name, call := range decoderCalls(s.rows, s.n) {
 				sameBits(t, fmt.Sprintf("%s, %d threads, %dx%d", name, threads, s.rows, s.n), call(p), alone[name](nil))
 			}

@@ -275,8 +275,7 @@ func TestGemmAllocs(t *testing.T) {
 	r := rand.New(rand.NewSource(4))
 	const m, n, k = 300, 100, 64
 	a, b, c := randSlice(r, m*k), randSlice(r, n*k), make([]float32, m*n)
-	pool := NewPool(2)
-	defer pool.Close()
+	pool := newPool(t, 2)
 	var packed Packed
 	for name, f := range map[string]func(){
 		"Gemm":            func() { Gemm(false, true, m, n, k, a, k, b, k, false, c, n) },

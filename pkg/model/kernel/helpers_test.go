@@ -130,6 +130,13 @@ func near(t testing.TB, name string, got []float32, want []float64, rel, abs flo
 	}
 }
 
+// newPool is closed at the end of the test.
+func newPool(t testing.TB, threads int) *Pool {
+	p := NewPool(threads)
+	t.Cleanup(p.Close)
+	return p
+}
+
 // mustPanic fails unless f panics.
 func mustPanic(t *testing.T, name string, f func()) {
 	t.Helper()

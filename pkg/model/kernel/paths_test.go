@@ -46,8 +46,7 @@ func TestVectorPathsAgreeEverywhere(t *testing.T) {
 		t.Skip("this processor has no AVX-512")
 	}
 	usePath(t, pathAVX512) // puts the old one back at the end
-	pool := NewPool(2)
-	defer pool.Close()
+	pool := newPool(t, 2)
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewSource(rapid.Int64().Draw(rt, "seed")))
 		scale := rapid.SampledFrom([]float32{1e-39, 1e-3, 1, 20, 1e19}).Draw(rt, "scale")

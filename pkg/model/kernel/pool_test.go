@@ -11,8 +11,7 @@ import (
 func TestPoolRunsEachTaskOnce(t *testing.T) {
 	for _, threads := range []int{-1, 0, 1, 2, 3, 5} {
 		t.Run(fmt.Sprint(threads), func(t *testing.T) {
-			p := NewPool(threads)
-			defer p.Close()
+			p := newPool(t, threads)
 			if want := max(1, threads); p.Threads() != want {
 				t.Fatalf("Threads() = %d, want %d", p.Threads(), want)
 			}
@@ -44,8 +43,7 @@ func TestPoolManyShortCalls(t *testing.T) {
 	for _, procs := range []int{1, 4} {
 		t.Run(fmt.Sprint("GOMAXPROCS ", procs), func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-			p := NewPool(4)
-			defer p.Close()
+			p := newPool(t, 4)
 			out := make([]int, 16)
 			for call := range 300 {
 				tasks := 2 + call%15
@@ -63,8 +61,7 @@ func TestPoolManyShortCalls(t *testing.T) {
 // TestPoolUsesItsThreads: tasks that wait for each other can only end if they
 // run at the same time.
 func TestPoolUsesItsThreads(t *testing.T) {
-	p := NewPool(3)
-	defer p.Close()
+	p := newPool(t, 3)
 	for range 10 {
 		var here atomic.Int32
 		p.Run(3, func(int, int) {
@@ -100,8 +97,7 @@ func TestPoolMisuse(t *testing.T) {
 }
 
 func TestPoolAllocs(t *testing.T) {
-	p := NewPool(3)
-	defer p.Close()
+	p := newPool(t, 3)
 	var n atomic.Int64
 	f := func(int, int) { n.Add(1) }
 	if got := testing.AllocsPerRun(500, func() { p.Run(8, f) }); got > 0 {
@@ -113,8 +109,7 @@ func TestPoolAllocs(t *testing.T) {
 func TestPoolColumns(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for _, threads := range []int{1, 2, 3, 5} {
-		p := NewPool(threads)
-		defer p.Close()
+		p := newPool(t, threads)
 		for _, s := range []struct{ rows, n, ld int }{{1, 5, 5}, {700, 192, 192}, {900, 97, 100}, {5000, 8, 9}, {2000, 33, 33}} {
 			name := fmt.Sprintf("%d threads, %dx%d", threads, s.rows, s.n)
 			x, want := randSlice(r, s.rows*s.ld), make([]float32, s.n)
@@ -140,8 +135,7 @@ func TestPoolColumns(t *testing.T) {
 func TestPoolGemmGates(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for _, threads := range []int{1, 2, 3} {
-		p := NewPool(threads)
-		defer p.Close()
+		p := newPool(t, threads)
 		for _, s := range []struct{ h, n, k int }{{5, 7, 3}, {8, 8, 300}, {33, 17, 700}, {64, 64, 1100}, {100, 40, 520}} {
 			m := 3 * s.h
 			a, b := randSlice(r, s.k*4*s.h), randSlice(r, s.k*s.n)
@@ -172,8 +166,7 @@ func TestPoolElements(t *testing.T) {
 	}
 	want := run(nil)
 	for _, threads := range []int{2, 3} {
-		p := NewPool(threads)
-		defer p.Close()
+		p := newPool(t, threads)
 		got := run(p)
 		for i, name := range []string{"w", "m", "v"} {
 			sameBits(t, name, got[i], want[i])
