@@ -81,12 +81,6 @@ func (c *Comparison) use(e stats.Estimate) {
 	c.Bound = e.Bound(stats.Alpha)
 }
 
-// adjust sets the adjusted p value and what follows from it.
-func (c *Comparison) adjust(p float64, family int) {
-	c.PAdjusted, c.Family = p, family
-	c.Separable = p <= stats.Alpha
-}
-
 // targetPower is the power of [Comparison.Visible] and [Comparison.SeedsFor].
 const targetPower = 0.8
 
@@ -200,30 +194,38 @@ func (a *Analysis) compareFamily(p plan, metrics ...*Metric) []Comparison {
 }
 
 // adjustFamily adjusts the p values of comparisons, in the order of the plan. A comparison with an arm
-// that was stopped counts with p = 1, because which arms are stopped depends on the results.
+// that was stopped, or that has fewer than two seeds yet, counts with p = 1: which arms these are may depend
+// on the results.
 func (a *Analysis) adjustFamily(all []Comparison) {
 	p, q, same := make([]float64, len(all)), make([]float64, len(all)), make([]float64, len(all))
 	ordered := true
 	for i := range all {
 		c := &all[i]
 		p[i], q[i], same[i] = c.P, c.MeanSquare, c.estimate.TOST(a.Margin)
-		if c.ArmA >= 0 && (a.isStopped(c.ArmA) || a.isStopped(c.ArmB)) {
+		if c.N == 0 && c.Metric != FinalMetric.Name { // no arm may have the metric
+			continue
+		}
+		if c.N < 2 || c.ArmA >= 0 && (a.isStopped(c.ArmA) || a.isStopped(c.ArmB)) {
 			p[i], q[i], same[i] = 1, -1, 1
 			continue
 		}
 		ordered = ordered && c.Metric == FinalMetric.Name && sameSeeds(c.Diffs, all)
 	}
-	family := len(stats.Finite(p))
 	adjusted := stats.Holm(p)
 	if ordered {
 		adjusted = stats.Ordered(p, q, stats.OrderedWeight)
 	}
-	for i, p := range stats.Holm(same) {
-		all[i].adjust(adjusted[i], family)
-		if all[i].Metric == FinalMetric.Name {
-			all[i].PSame, all[i].Same = p, p <= stats.Alpha
+	pSame := stats.Holm(same)
+	for i := range all {
+		c := &all[i]
+		c.Family, c.Ordered = len(stats.Finite(p)), ordered
+		if c.N < 2 {
+			continue
 		}
-		all[i].Ordered = ordered
+		c.PAdjusted, c.Separable = adjusted[i], adjusted[i] <= stats.Alpha
+		if c.Metric == FinalMetric.Name {
+			c.PSame, c.Same = pSame[i], pSame[i] <= stats.Alpha
+		}
 	}
 }
 
@@ -232,7 +234,7 @@ func (a *Analysis) adjustFamily(all []Comparison) {
 func sameSeeds(diffs []float64, all []Comparison) bool {
 	for _, c := range all {
 		for s, d := range c.Diffs {
-			if c.N > 0 && len(stats.Finite(diffs)) > 0 && stats.IsFinite(d) != stats.IsFinite(diffs[s]) {
+			if c.N > 1 && stats.IsFinite(d) != stats.IsFinite(diffs[s]) {
 				return false
 			}
 		}

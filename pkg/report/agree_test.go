@@ -161,7 +161,7 @@ func checkSentence(t *rapid.T, a *Report, c analysis.Comparison, alone bool) {
 			!strings.Contains(headline, short+" is clearly worse than") && !strings.Contains(headline, "are clearly worse") {
 			t.Fatalf("headline %q: %s is not clearly worse", headline, short)
 		}
-	case (alone || c.Separable && (a.Best >= 0 || a.Sweep.Manifest.Reference != "")) && c.N > 1 && (c.Separable || c.SD > 0) &&
+	case a.RateAxis() == nil && (alone || c.Separable && (a.Best >= 0 || a.Sweep.Manifest.Reference != "")) && c.N > 1 && (c.Separable || c.SD > 0) &&
 		!strings.Contains(headline, inHeadline):
 		t.Fatalf("headline %q lacks %q", headline, inHeadline)
 	}
