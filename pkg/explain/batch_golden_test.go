@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"grpo/internal/expect"
+	"grpo/internal/golden"
 )
 
 // equal compares the JSON of the command line with the reference, names and shapes included.
@@ -97,7 +98,7 @@ func TestGoldenAdvantages(t *testing.T) {
 
 func TestGoldenRewards(t *testing.T) {
 	const file = "drgrpo_grader_cases.json"
-	data := shared(t, file)
+	data := golden.File(t, "golden", file)
 	want := decode(t, data)["cases"].([]any)
 	cases, err := rewards(File{file, data})
 	expect.OK(t, err)

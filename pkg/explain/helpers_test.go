@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"grpo/internal/expect"
-	"grpo/internal/golden"
 	"grpo/pkg/rundir"
 )
 
@@ -40,13 +39,6 @@ func reference(t testing.TB, name string) []byte {
 	data, err := os.ReadFile(filepath.Join("..", "rl", "testdata", name))
 	expect.OK(t, err)
 	return data
-}
-
-// shared reads a file of the reference data next to the repository, and skips the test if it is
-// missing.
-func shared(t *testing.T, name string) []byte {
-	t.Helper()
-	return golden.File(t, "golden", name)
 }
 
 // asJSON encodes v as the command line does and decodes it again.

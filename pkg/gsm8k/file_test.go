@@ -45,12 +45,6 @@ func TestReadFileFails(t *testing.T) {
 	}
 }
 
-// shared returns the path of a file that is kept next to the repository, or skips the test.
-func shared(t testing.TB, path string) string {
-	t.Helper()
-	return golden.Path(t, path)
-}
-
 func TestRealFiles(t *testing.T) {
 	for _, c := range []struct {
 		path        string
@@ -63,7 +57,7 @@ func TestRealFiles(t *testing.T) {
 		{"data/svamp/SVAMP.json", 1000, 999, 4}, // one "equation" is the bare number 8.0
 	} {
 		t.Run(c.path, func(t *testing.T) {
-			path := shared(t, c.path)
+			path := golden.Path(t, c.path)
 			for _, mode := range annotationModes {
 				ps, rep, err := ReadFile(path, ReadOptions{Annotations: mode})
 				if err != nil {

@@ -12,13 +12,6 @@ import (
 	"grpo/internal/golden"
 )
 
-// sharedFile reads a file of the reference data next to the repository, or skips the
-// test.
-func sharedFile(t *testing.T, name string) []byte {
-	t.Helper()
-	return golden.File(t, "golden", name)
-}
-
 // Every verdict of the assignment's grader, quirks included; none differs.
 func TestGoldenAssignmentGrader(t *testing.T) {
 	const file = "drgrpo_grader_cases.json"
@@ -30,7 +23,7 @@ func TestGoldenAssignmentGrader(t *testing.T) {
 			R1Verdict
 		} `json:"cases"`
 	}
-	golden.Decode(t, file, sharedFile(t, file), &data)
+	golden.Decode(t, file, golden.File(t, "golden", file), &data)
 	if len(data.Cases) == 0 {
 		t.Fatal("no cases")
 	}

@@ -134,30 +134,8 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// The factors of a GGUF file give the frequencies of Llama 3's scaling, from which its
-// converter makes them.
-func TestFrequencies(t *testing.T) {
-	c := Config{HeadDim: 16, RopeTheta: 500000, Rope: &Llama3Rope{8, 1, 4, 32}}
-	want := c.Frequencies()
-	plain := Config{HeadDim: 16, RopeTheta: 500000}
-	scaled := plain
-	for j, f := range plain.Frequencies() {
-		scaled.Factors = append(scaled.Factors, float32(f/want[j]))
-	}
-	changed := false
-	for j, f := range scaled.Frequencies() {
-		changed = changed || scaled.Factors[j] != 1
-		if math.Abs(f-want[j]) > 1e-6*want[j] {
-			t.Errorf("frequency %d is %v, want %v", j, f, want[j])
-		}
-	}
-	if !changed {
-		t.Error("nothing is scaled")
-	}
-}
-
-// Llama 3's factors in a GGUF file are recognised, so that config.json can hold them; others are
-// not.
+// Llama 3's factors in a GGUF file give the frequencies of its scaling, and are recognised, so that
+// config.json can hold them; others are not.
 func TestLlama3Factors(t *testing.T) {
 	plain := Config{HeadDim: 64, RopeTheta: 500000}
 	for _, factor := range []float64{8, 32} {
@@ -166,6 +144,11 @@ func TestLlama3Factors(t *testing.T) {
 		want := scaled.Frequencies()
 		for j, f := range plain.Frequencies() {
 			gguf.Factors = append(gguf.Factors, float32(f/want[j]))
+		}
+		for j, f := range gguf.Frequencies() {
+			if math.Abs(f-want[j]) > 1e-6*want[j] {
+				t.Errorf("factor %v: frequency %d is %v, want %v", factor, j, f, want[j])
+			}
 		}
 		if got := gguf.llama3Factors(); got == nil || *got != *scaled.Rope {
 			t.Errorf("factor %v: %+v", factor, got)
