@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"grpo/internal/expect"
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 
@@ -29,11 +28,10 @@ func aaArms(count, index, purpose int) []reporttest.FakeArm {
 	return arms
 }
 
-// TestAAOfVerdicts is the A/A test of the whole path, from runs to the verdict's
-// claims: sweeps in which nothing differs are called different at most as often
-// as stated, in the final reward and in all other metrics together.
+// TestAAOfVerdicts is the A/A test of the whole path, from runs to the verdict's claims: sweeps in which nothing
+// differs have a claim in the final reward (the contrasts of a grid included) at most as often as stated, and one
+// in all other metrics together. pkg/stats has the same of the method alone, in more worlds and with more sweeps.
 func TestAAOfVerdicts(t *testing.T) {
-	const few = 200
 	grid := func(sw *sweepdir.Sweep) {
 		sw.Manifest.Axes = []sweepdir.Axis{{Key: "a.x", Label: "x", Values: []string{"0", "1"}}, {Key: "a.y", Label: "y", Values: []string{"0", "1"}}}
 		for i := range sw.Manifest.Arms {
@@ -57,40 +55,32 @@ func TestAAOfVerdicts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			simulations := *statstest.Simulations / 8
-			var finals, others, interactions, first int
+			finals, others := 0, 0
 			for i := range simulations {
 				sw := reporttest.FakeSweep(tt.seeds, aaArms(tt.arms, i, 50+k)...)
 				if tt.shape != nil {
 					tt.shape(sw)
 				}
 				a, err := analysis.Analyse(sw)
-				expect.OK(t, err)
-				var final, other, interaction bool
+				if err != nil {
+					t.Fatal(err)
+				}
+				var final, other bool
 				for _, c := range a.Comparisons {
-					switch {
-					case c.Kind == analysis.KindInteraction:
-						interaction = interaction || c.Separable
-					case c.Metric == "final":
+					if c.Metric == "final" {
 						final = final || c.Separable
-					default:
+					} else {
 						other = other || c.Separable
 					}
 				}
-				finals, others, interactions = finals+count(final), others+count(other), interactions+count(interaction)
-				if i < few {
-					first += count(final)
-				}
+				finals, others = finals+count(final), others+count(other)
 			}
 			share := func(n int) float64 { return 100 * float64(n) / float64(simulations) }
-			t.Logf("called different in %d sweeps of equal arms: final reward %.1f%% (%d of the first %d), other metrics %.1f%%, interaction %.1f%%",
-				simulations, share(finals), first, few, share(others), share(interactions))
-			for what, n := range map[string]int{"final reward": finals, "other metrics": others, "interaction": interactions} {
+			t.Logf("with a claim, of %d sweeps of equal arms: final reward %.1f%%, other metrics %.1f%%", simulations, share(finals), share(others))
+			for what, n := range map[string]int{"final reward": finals, "other metrics": others} {
 				if n > statstest.MaxFalsePositives(simulations) {
 					t.Errorf("%s: %d of %d sweeps, at most %d allowed", what, n, simulations, statstest.MaxFalsePositives(simulations))
 				}
-			}
-			if first > statstest.MaxFalsePositives(few) {
-				t.Errorf("of the first %d comparisons %d are called different", few, first)
 			}
 		})
 	}
