@@ -128,16 +128,15 @@ func negated(x []float64) []float64 {
 // Find returns the comparison of two arms in a metric as x - y; nil where it is not
 // among those shown.
 func (a *Analysis) Find(metric string, x, y int) *Comparison {
-	for _, c := range a.Comparisons {
-		if c.Kind != KindPair || c.Metric != metric {
-			continue
-		}
+	for i := range a.Comparisons {
+		c := &a.Comparisons[i]
 		switch {
+		case c.Kind != KindPair || c.Metric != metric:
 		case c.ArmA == x && c.ArmB == y:
-			return &c
+			return c
 		case c.ArmA == y && c.ArmB == x:
-			c = c.swapped()
-			return &c
+			swapped := c.swapped()
+			return &swapped
 		}
 	}
 	return nil
@@ -215,10 +214,10 @@ func (a *Analysis) adjustFamily(all []Comparison) {
 	if ordered {
 		adjusted = stats.Ordered(p, q, stats.OrderedWeight)
 	}
-	pSame := stats.Holm(same)
+	pSame, family := stats.Holm(same), len(stats.Finite(p))
 	for i := range all {
 		c := &all[i]
-		c.Family, c.Ordered = len(stats.Finite(p)), ordered
+		c.Family, c.Ordered = family, ordered
 		if c.N < 2 {
 			continue
 		}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"grpo/pkg/analysis"
@@ -186,6 +187,9 @@ func (a *Report) levelsText(base string) []string {
 	return out
 }
 
+// mostPairs is the largest family of which the table has the pairs without the best arm: those of six arms.
+const mostPairs = 15
+
 // comparisonsTable is the table of the paired differences in the final reward, or in
 // all other metrics.
 func (a *Report) comparisonsTable(final bool) Table {
@@ -200,9 +204,12 @@ func (a *Report) comparisonsTable(final bool) Table {
 			"problems of the same runs.",
 		"Rewards in points (1 point = 1%).",
 	}}
+	if final && slices.ContainsFunc(a.Comparisons, func(c analysis.Comparison) bool { return c.Aside && c.Family > mostPairs }) {
+		t.Notes = append(t.Notes, "The pairs without the best arm are in results.json.")
+	}
 	for i := range a.Comparisons {
 		c := &a.Comparisons[i]
-		if c.N == 0 || (c.Metric == "final") != final {
+		if c.N == 0 || (c.Metric == "final") != final || c.Aside && c.Family > mostPairs {
 			continue
 		}
 		x, y, n := c.A, c.B, analysis.FormatOf(analysis.FinalMetric, 0)

@@ -31,7 +31,7 @@ var sentences = template.Must(template.New("").Funcs(wordFuncs).Parse(folded(sen
 
 // wordFuncs are the functions of the templates of sentences and of methods.
 var wordFuncs = template.FuncMap{
-	"count": textutil.Count, "number": textutil.Number, "join": strings.Join, "listed": listed,
+	"count": textutil.Count, "number": textutil.Number, "join": strings.Join, "listed": listed, "few": few,
 	"decimals": analysis.Decimals, "percent": analysis.Percent, "pvalue": analysis.PValue,
 	"seedList": analysis.SeedsText, "stepRange": analysis.StepRange,
 	"alpha":    func() float64 { return stats.Alpha },
@@ -238,12 +238,22 @@ func (w words) RivalNames() (out []string) {
 	return out
 }
 
+// Most are the first of a list, which are the closest, for a headline; the tables have all.
+func (w words) Most(all []words) []words { return all[:min(len(all), mostNamed)] }
+
 // AheadOnTest are the differences of the best arm to the others on the test problems: "of 3e-5 by 3.3 points".
 func (w words) AheadOnTest() (out []string) {
 	points := analysis.FormatOf(analysis.FinalMetric, 0)
-	for i := range w.Report.Arms {
-		if c := w.Find(w.Metric, w.Best, i); c != nil && c.Test != nil {
-			out = append(out, "of "+w.short(i)+" by "+points.Difference(c.Test))
+	var arms []int
+	for _, rival := range w.Rivals() {
+		arms = append(arms, rival.Arms[1])
+	}
+	for _, worse := range w.OfKind(string(analysis.ClearlyWorse)) {
+		arms = append(arms, worse.Arms[0])
+	}
+	for _, arm := range arms {
+		if c := w.Find(w.Metric, w.Best, arm); c != nil && c.Test != nil {
+			out = append(out, "of "+w.short(arm)+" by "+points.Difference(c.Test))
 		}
 	}
 	return few(out)
@@ -415,9 +425,10 @@ func listed(words []string) string {
 
 // few shortens a long list: of each of its arms, a line and the table of differences say more.
 func few(names []string) []string {
-	const most = 4
-	if len(names) <= most {
+	if len(names) <= mostNamed {
 		return names
 	}
-	return append(slices.Clone(names[:most-1]), fmt.Sprintf("%d more", len(names)-most+1))
+	return append(slices.Clone(names[:mostNamed-1]), fmt.Sprintf("%d more", len(names)-mostNamed+1))
 }
+
+const mostNamed = 4

@@ -502,9 +502,9 @@ func TestSentences(t *testing.T) {
 				"seeds), 4 seeds. 0.01 is clearly worse than 0.001 (by 90.9 points [90.2, 91.6], p < 0.001) and than 3 others. " +
 				"0.0001 is clearly worse than 0.001 (by 35.2 points [33.8, 36.6], p < 0.001) and than 2 others. " +
 				"0.0003 is clearly worse than 0.001 (by 15.3 points [13.2, 17.4], p < 0.001) and than 0.003 (p = 0.003). " +
-				"0.003 can still be the best: 0.003 differs by at most 4.0 points. On the test problems it is ahead of 0.0001 by " +
-				"35.2 points [33.9, 36.6], of 0.0003 by 15.3 points [13.2, 17.4], of 0.003 by 2.2 points [-0.1, 4.6] and " +
-				"of 0.01 by 90.9 points [90.2, 91.7]; 0.0001 and 0.0003 learn slowly; 0.01 collapses"},
+				"0.003 can still be the best: 0.003 differs by at most 4.0 points. On the test problems it is ahead of 0.003 by " +
+				"2.2 points [-0.1, 4.6], of 0.01 by 90.9 points [90.2, 91.7], of 0.0001 by 35.2 points [33.9, 36.6] and " +
+				"of 0.0003 by 15.3 points [13.2, 17.4]; 0.0001 and 0.0003 learn slowly; 0.01 collapses"},
 		{reporttest.ClipSweep(4), analysis.ClipHolds,
 			`off-policy, with 4 updates a step and without a clip, "free" collapses: diverged in 4 of 4 seeds (step 70), ` +
 				`final reward 9.5% [8.1, 10.9], below the base level of 19.7%. With a clip the policy held in these seeds: ` +

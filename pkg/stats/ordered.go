@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -44,35 +45,37 @@ type OrderedStep struct {
 
 // OrderedSteps are the steps of [Ordered].
 func OrderedSteps(p, q []float64, weight float64) []OrderedStep {
-	var steps []OrderedStep
-	var rest []int
+	var byP []int
 	for i, v := range p {
 		if IsFinite(v) {
-			rest = append(rest, i)
+			byP = append(byP, i)
 		}
 	}
+	byQ := slices.Clone(byP)
+	slices.SortStableFunc(byP, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
+	slices.SortStableFunc(byQ, func(i, j int) int { return cmp.Compare(q[j], q[i]) })
+	n := len(byP)
+	var steps []OrderedStep
+	out := make([]bool, len(p))
+	left := func(order []int, except int) []int { // the order from its first comparison that is left
+		for len(order) > 0 && (out[order[0]] || order[0] == except) {
+			order = order[1:]
+		}
+		return order
+	}
 	adjusted := 0.0
-	for len(rest) > 0 {
-		first := rest[0]
-		for _, i := range rest {
-			if q[i] > q[first] {
-				first = i
-			}
+	for len(steps) < n {
+		byQ, byP = left(byQ, -1), left(byP, -1)
+		// Of those with equal shares the one with the smallest p is next, or the first in the order of q.
+		first, share := byQ[0], (1-weight)/float64(n-len(steps))
+		next := OrderedStep{first, share + weight, p[first] / (share + weight)}
+		if others := left(byP, first); len(others) > 0 && share > 0 && p[others[0]]/share < next.Adjusted {
+			next = OrderedStep{others[0], share, p[others[0]] / share}
 		}
-		equal := (1 - weight) / float64(len(rest))
-		least, at, share := math.Inf(1), 0, 0.0
-		for k, i := range rest {
-			c := equal
-			if i == first {
-				c += weight
-			}
-			if ratio := p[i] / c; ratio < least { // never with c = 0: p/0 is not below infinity
-				least, at, share = ratio, k, c
-			}
-		}
-		adjusted = max(adjusted, min(1, least))
-		steps = append(steps, OrderedStep{rest[at], share, adjusted})
-		rest = slices.Delete(rest, at, at+1)
+		adjusted = max(adjusted, min(1, next.Adjusted))
+		next.Adjusted = adjusted
+		out[next.Index] = true
+		steps = append(steps, next)
 	}
 	return steps
 }
