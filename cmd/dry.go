@@ -26,6 +26,7 @@ type drySweep struct {
 	Copies  int                `json:"copies"`  // finished runs of other folders
 	// Added are the seeds that the sweep in the folder does not have yet.
 	Added    []uint64        `json:"added_seeds,omitempty"`
+	Looks    []sweepdir.Look `json:"looks,omitempty"` // planned
 	Estimate *sweep.Estimate `json:"estimate"`  // null if nothing is missing
 	MissingS float64         `json:"missing_s"` // time for the missing runs
 	Disk     float64         `json:"disk_bytes"`
@@ -102,7 +103,7 @@ func (f *sweepFlags) previewSweep(s *State, l *sweep.Located, v *sweep.Preview) 
 	m, runs := l.Manifest, v.Parts[0]
 	if f.out.json {
 		d := drySweep{Dir: l.Dir, Command: m.Command, Name: m.Name, Hash: m.Hash, Runs: runs,
-			Missing: v.Missing, Copies: v.Reused, Added: l.Added, MissingS: v.MissingS, Disk: v.Disk}
+			Missing: v.Missing, Copies: v.Reused, Added: l.Added, Looks: m.Looks, MissingS: v.MissingS, Disk: v.Disk}
 		if v.Estimate != nil {
 			d.Estimate = v.Estimate[0]
 		}
@@ -119,6 +120,9 @@ func (f *sweepFlags) previewSweep(s *State, l *sweep.Located, v *sweep.Preview) 
 	after := ""
 	if added := l.AddedText(); added != "" {
 		after = added + "\n"
+	}
+	if looks := sweep.LooksLine(m); looks != "" {
+		after += looks + "\n"
 	}
 	if m.NextRung() > 0 {
 		after += "--halving stops arms early: the time and the space on the disk are those of all arms\n"
@@ -148,7 +152,13 @@ func (f *sweepFlags) previewStudy(s *State, p *sweep.Study, v *sweep.Preview) er
 	} else {
 		text += fmt.Sprintf(", %d to train", v.Missing)
 	}
-	return writePreview(s.Out, names, v, text, "")
+	after := ""
+	for i, part := range p.Parts {
+		if looks := sweep.LooksLine(part.Manifest); looks != "" {
+			after += names[i] + ": " + looks + "\n"
+		}
+	}
+	return writePreview(s.Out, names, v, text, after)
 }
 
 // writePreview prints a row for each run, a summary, and the time. Runs of a study

@@ -175,9 +175,6 @@ command again to do only what is missing.`,
 	c.Flags().BoolVar(&o.ask.PerArm, "lr-per-arm", false,
 		"train every setting at every learning rate and compare each at its own best")
 	c.Flags().BoolVar(&o.ask.All, "all", false, "add the experiments offpolicy, clip and prompt of the 2025 handout")
-	// For the job that continues a study: it submits no run again that failed.
-	c.Flags().BoolVar(&o.continued, "continued", false, "submit only runs that were not submitted before")
-	c.Flags().Lookup("continued").Hidden = true
 	return c
 }
 

@@ -140,7 +140,7 @@ func (f *sweepFlags) start(ctx context.Context, s *State, j *launch.Job, prepare
 		Options: sweep.Options{
 			Jobs: f.jobs, FailFast: f.failFast, Version: version, Memory: s.available(), Disk: s.checkDisk, Now: s.Now,
 		},
-		Note: noteTo(s), Wait: f.launcher.wait, Manifest: f.launcher.manifest, Continued: f.continued,
+		Note: noteTo(s), Wait: f.launcher.wait && !f.continued, Manifest: f.launcher.manifest, Continued: f.continued,
 		Args: s.Args, Env: s.Env,
 	}
 	switch {

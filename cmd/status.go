@@ -219,7 +219,7 @@ func statusSummary(st *sweep.Status) string {
 	for _, state := range []string{
 		rundir.StateDiverged, rundir.StateRunning, sweep.StateQueued, sweep.StateRequeued,
 		rundir.StateInterrupted, rundir.StateFailed,
-		sweepdir.Dead, sweepdir.Missing, sweepdir.Stopped,
+		sweepdir.Dead, sweepdir.Missing, sweepdir.Planned, sweepdir.Stopped,
 	} {
 		if n := st.Counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))

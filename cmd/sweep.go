@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -32,7 +33,7 @@ type sweepFlags struct {
 	keepGoing bool
 	failFast  bool
 	dryRun    bool
-	continued bool // of assignment: a job of the study calls it
+	continued bool // a job of the sweep or the study calls it
 	gate      gateFlags
 	launcher  launcherFlags
 }
@@ -41,7 +42,8 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 	f.config.add(c, config.Names(), keys)
 	f.launcher.add(c)
 	fs := c.Flags()
-	fs.StringVar(&f.seeds, "seeds", "", "`N` for seeds 1 to N, or a list such as 1,2,5 (default "+seeds+")")
+	fs.StringVar(&f.seeds, "seeds", "", "`N` for seeds 1 to N, a list such as 1,2,5, or 4..16: looks at 4, 8 and 16 seeds, planned "+
+		"before the first result, that end the sweep or stop arms as soon as the results answer (default "+seeds+")")
 	f.out.addFolder(fs, folder, ", without copying finished runs of other folders")
 	fs.StringArrayVar(&f.reuse, "reuse", nil,
 		"copy finished runs of the same configuration from this `folder` of a run, a sweep or a study (repeatable)")
@@ -56,6 +58,9 @@ func (f *sweepFlags) add(c *cobra.Command, keys []keyFlag, seeds, folder string)
 	// marked as deprecated, because cobra writes that note to stdout.
 	fs.BoolVar(&f.keepGoing, "keep-going", false, "run the others if a run fails (the default)")
 	fs.Lookup("keep-going").Hidden = true
+	// For the job that continues a study, or a sweep with planned looks: it submits no run again that failed.
+	fs.BoolVar(&f.continued, "continued", false, "submit only runs that were not submitted before")
+	fs.Lookup("continued").Hidden = true
 	fs.BoolVar(&f.dryRun, "dry-run", false, "list the runs with a time estimate and write nothing")
 }
 
@@ -75,7 +80,11 @@ func (f *sweepFlags) planOptions(c *cobra.Command, s *State) (sweep.PlanOptions,
 	}
 	if c.Flags().Changed("seeds") {
 		var err error
-		if opts.Seeds, err = sweep.ParseSeeds(f.seeds); err != nil {
+		var isPlan bool
+		if opts.Seeds, opts.Looks, isPlan, err = sweep.ParseLooks(f.seeds); err == nil && !isPlan {
+			opts.Seeds, err = sweep.ParseSeeds(f.seeds)
+		}
+		if err != nil {
 			return opts, usagef(c, "%v", err)
 		}
 	}
@@ -208,6 +217,8 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 type prepareOutput struct {
 	Dir  string `json:"dir"`
 	Runs int    `json:"runs"`
+	// Indices are the runs that are due, of a sweep with planned looks.
+	Indices []int `json:"indices,omitempty"`
 }
 
 // prepareSweep writes the sweep's folder without its runs and prints how to train
@@ -217,12 +228,41 @@ func (f *sweepFlags) prepareSweep(s *State, l *sweep.Located) error {
 		return err
 	}
 	n := len(l.Manifest.Runs)
+	if len(l.Manifest.Looks) > 0 {
+		return f.prepareLook(s, l)
+	}
 	if f.out.json {
-		return printJSON(s.Out, prepareOutput{l.Dir, n})
+		return printJSON(s.Out, prepareOutput{l.Dir, n, nil})
 	}
 	_, err := textutil.Fprintf(s.Out,
 		"prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n",
 		textutil.Count(n, "run"), l.Dir, n-1, textutil.CommandLine([]string{l.Dir}))
+	return err
+}
+
+// prepareLook is prepareSweep for a sweep with planned looks: it takes the look that is due, and prints the runs
+// up to the next one.
+func (f *sweepFlags) prepareLook(s *State, l *sweep.Located) error {
+	due, err := l.Due(noteTo(s))
+	if err != nil {
+		return err
+	}
+	if f.out.json {
+		return printJSON(s.Out, prepareOutput{l.Dir, len(l.Manifest.Runs), due})
+	}
+	text := fmt.Sprintf("prepared %s at most in %s; ", textutil.Count(len(l.Manifest.Runs), "run"), l.Dir)
+	folder := textutil.CommandLine([]string{l.Dir})
+	next := l.Manifest.NextLook()
+	switch {
+	case len(due) == 0:
+		text += fmt.Sprintf("no run is left: grpo report %s", folder)
+	case next < 0:
+		text += fmt.Sprintf("for each N of %s: grpo task --sweep %s --index N", textutil.Ranges(due), folder)
+	default:
+		text += fmt.Sprintf("for each N of %s: grpo task --sweep %s --index N; when these have ended, the same command "+
+			"takes the look at %d seeds and prints the next runs", textutil.Ranges(due), folder, l.Manifest.Looks[next].Seeds)
+	}
+	_, err = textutil.Fprintf(s.Out, "%s\n", text)
 	return err
 }
 

@@ -71,10 +71,13 @@ type ArmResult struct {
 	Diverged int `json:"diverged"`
 	Failed   int `json:"failed"`
 	Left     int `json:"left"`
-	// Stopped counts the runs that successive halving stopped, after step StoppedAt. They have no result,
+	// Stopped counts the runs that successive halving stopped, after step StoppedAt, or the runs of seeds
+	// that a planned look did not go on with (StoppedAt is 0). They have no result; after halving
 	// and the arm is not compared.
 	Stopped   int `json:"stopped,omitempty"`
 	StoppedAt int `json:"stopped_at,omitempty"`
+	// Planned counts the runs that wait for a look.
+	Planned int `json:"planned,omitempty"`
 	// Status is these in words: "done", "diverged (4 of 4 seeds, steps 20 to 40)".
 	Status string `json:"status"`
 	// DivergedAt has the step at which each seed's run diverged, null where it
@@ -91,6 +94,7 @@ type ArmResult struct {
 	Sets []SetResult `json:"sets,omitempty"`
 
 	shown     string     // replaces the label of Arm for readers, see [sweepdir.Manifest.LabelOf]
+	beaten    bool       // at a planned look: it can't be the best
 	facts     []runFacts // in the order of the seeds
 	evalEvery float64    // steps between evaluations; 0 while unknown
 	summaries []Summary  // of Metrics, in their order
@@ -158,6 +162,17 @@ type Analysis struct {
 // grid of two keys with two values each, arms are compared that differ in one key.
 // It is an error if the runs of the sweep don't belong to its arms and seeds.
 func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
+	a, err := compare(sw)
+	if err != nil {
+		return nil, err
+	}
+	a.BestBadge = a.bestBadge()
+	a.Findings = a.findings()
+	return a, nil
+}
+
+// compare is [Analyse] without findings.
+func compare(sw *sweepdir.Sweep) (*Analysis, error) {
 	sw = printableSweep(sw)
 	a := &Analysis{Sweep: sw, Best: -1, Arms: []ArmResult{}, Comparisons: []Comparison{}, Margin: marginOf(sw)}
 	for i, arm := range sw.Manifest.Arms {
@@ -170,11 +185,16 @@ func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
 			a.Arms[i].shown = shown
 		}
 	}
+	for _, look := range a.looks() {
+		if look.Taken != nil {
+			for _, out := range look.Taken.Out {
+				a.Arms[out.Arm].beaten = a.Arms[out.Arm].beaten || out.Why == sweepdir.OutBeaten
+			}
+		}
+	}
 	a.levels()
 	a.Best, a.BestChosen = bestArm(a.Arms, isCandidate), a.bestChosen()
 	a.compareArms()
-	a.BestBadge = a.bestBadge()
-	a.Findings = a.findings()
 	return a, nil
 }
 
@@ -214,7 +234,8 @@ func armResult(arm sweepdir.Arm, states []sweepdir.RunState, stoppedAt int) ArmR
 	if r.Stopped = count[sweepdir.Stopped]; r.Stopped > 0 {
 		r.StoppedAt = stoppedAt
 	}
-	r.Left = len(states) - r.Done - r.Diverged - r.Failed - r.Stopped
+	r.Planned = count[sweepdir.Planned]
+	r.Left = len(states) - r.Done - r.Diverged - r.Failed - r.Stopped - r.Planned
 	r.Status = r.status(count)
 	for _, m := range Metrics {
 		r.summaries = append(r.summaries, m.summarize(&r))
@@ -225,7 +246,11 @@ func armResult(arm sweepdir.Arm, states []sweepdir.RunState, stoppedAt int) ArmR
 
 // status lists the states of the arm's runs.
 func (r *ArmResult) status(count map[string]int) string {
-	if r.Done == len(r.Runs) && r.Done > 0 {
+	seeds := len(r.Runs)
+	if r.StoppedAt == 0 { // not by halving
+		seeds = r.Trained()
+	}
+	if r.Done == seeds && r.Done > 0 {
 		return rundir.StateDone
 	}
 	var parts []string
@@ -242,7 +267,10 @@ func (r *ArmResult) status(count map[string]int) string {
 				n-- // of a seed that was added later nothing has run
 			}
 		}
-		s := fmt.Sprintf("%s (%d of %s", state, n, textutil.Count(len(r.Runs), "seed"))
+		if n == 0 {
+			continue
+		}
+		s := fmt.Sprintf("%s (%d of %s", state, n, textutil.Count(seeds, "seed"))
 		if at := StepRange(r.DivergedSteps()); state == rundir.StateDiverged && at != "" {
 			s += ", " + at
 		}
@@ -345,7 +373,7 @@ func (a *Analysis) bestBadge() string {
 }
 
 // isCandidate: the arm may be proposed as the best.
-func isCandidate(r ArmResult) bool { return !r.Arm.Control && r.Diverged == 0 }
+func isCandidate(r ArmResult) bool { return !r.Arm.Control && r.Diverged == 0 && !r.beaten }
 
 // bestChosen is [Analysis.BestChosen].
 func (a *Analysis) bestChosen() float64 {
@@ -416,7 +444,7 @@ func (a *Analysis) Finished() int {
 func (a *Analysis) Runs() int {
 	n := 0
 	for _, r := range a.Arms {
-		n += len(r.Runs) - r.Stopped
+		n += len(r.Runs) - r.Stopped - r.Planned
 	}
 	return n
 }

@@ -58,6 +58,10 @@ type Comparison struct {
 	// Text is the sentence of package report; empty in an analysis.
 	Text string `json:"text"`
 
+	// Level is that of the last planned look at the comparison, with which Lo, Hi and Bound are computed; 0 =
+	// [stats.Alpha].
+	Level float64 `json:"level,omitempty"`
+
 	Resolution float64 // the unit in which the metric is counted
 	Family     int     // size of the family over which P was adjusted
 	ArmA, ArmB int     // indexes of the arms; -1 for a contrast
@@ -196,6 +200,12 @@ func (a *Analysis) compareFamily(p plan, metrics ...*Metric) []Comparison {
 // that was stopped, or that has fewer than two seeds yet, counts with p = 1: which arms these are may depend
 // on the results.
 func (a *Analysis) adjustFamily(all []Comparison) {
+	looks := len(a.Sweep.Manifest.Looks) > 0
+	if looks && len(all) > 0 && all[0].Metric == FinalMetric.Name {
+		a.adjustLooks(all)
+		return
+	}
+	from, to := a.claimed()
 	p, q, same := make([]float64, len(all)), make([]float64, len(all)), make([]float64, len(all))
 	ordered := true
 	for i := range all {
@@ -208,7 +218,13 @@ func (a *Analysis) adjustFamily(all []Comparison) {
 			p[i], q[i], same[i] = 1, -1, 1
 			continue
 		}
-		ordered = ordered && c.Metric == FinalMetric.Name && sameSeeds(c.Diffs, all)
+		if looks { // the looks share the level
+			p[i] = min(1, p[i]*stats.Alpha/c.Level)
+			if len(a.looks()) == 0 {
+				p[i] = 1
+			}
+		}
+		ordered = ordered && c.Metric == FinalMetric.Name && sameSeeds(c.Diffs, all, from, to)
 	}
 	adjusted := stats.Holm(p)
 	if ordered {
@@ -228,12 +244,12 @@ func (a *Analysis) adjustFamily(all []Comparison) {
 	}
 }
 
-// sameSeeds reports whether the differences are over the seeds of every comparison that has any:
-// the ordered test needs that.
-func sameSeeds(diffs []float64, all []Comparison) bool {
+// sameSeeds reports whether the differences are over the seeds of every comparison that has any, of the
+// seeds from place from to before to: the ordered test needs that.
+func sameSeeds(diffs []float64, all []Comparison, from, to int) bool {
 	for _, c := range all {
-		for s, d := range c.Diffs {
-			if c.N > 1 && stats.IsFinite(d) != stats.IsFinite(diffs[s]) {
+		for s := from; s < to; s++ {
+			if c.N > 1 && stats.IsFinite(c.Diffs[s]) != stats.IsFinite(diffs[s]) {
 				return false
 			}
 		}
@@ -241,7 +257,8 @@ func sameSeeds(diffs []float64, all []Comparison) bool {
 	return true
 }
 
-func (a *Analysis) isStopped(arm int) bool { return a.Arms[arm].Stopped > 0 }
+// isStopped: halving has stopped the arm.
+func (a *Analysis) isStopped(arm int) bool { return a.Arms[arm].StoppedAt > 0 }
 
 func (a *Analysis) comparePair(m *Metric, q pair) Comparison {
 	x, y := &a.Arms[q.a], &a.Arms[q.b]
@@ -249,6 +266,7 @@ func (a *Analysis) comparePair(m *Metric, q pair) Comparison {
 	c := newComparison(diffs, max(m.resolution(x), m.resolution(y)))
 	c.Kind, c.Metric = KindPair, m.Name
 	c.A, c.B, c.ArmA, c.ArmB = x.Arm.Name, y.Arm.Name, q.a, q.b
+	a.judge(&c)
 	if least, most := m.scale.bounds(x.Problems); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
 		c.Lo, c.Hi, c.Bound = max(c.Lo, least-most), min(c.Hi, most-least), min(c.Bound, most-least)
 	}

@@ -133,6 +133,11 @@ const (
 	ArmsStopped        Kind = "arms_stopped"               // Parts: ArmStopped
 	ArmStopped         Kind = "arm_stopped"                // Arms, Steps; Values: its reward then
 	SeedsAdded         Kind = "seeds_added_later"          // Seeds, when Count runs of Of had finished
+	SeedsAlone         Kind = "seeds_alone"                // Seeds that were added; Parts: pairs of these alone
+	SeedsPooled        Kind = "seeds_pooled"               // Parts: pairs over all Count seeds
+	Looks              Kind = "looks"                      // Count of Of were taken, at Steps seeds; Values: levels in percent
+	LookOut            Kind = "look_out"                   // Arms: one that is out, and by which; Count seeds; Values: why
+	LookEnd            Kind = "look_end"                   // Count seeds; Values: why the sweep ended
 	Note               Kind = "note"                       // Values: a note of the manifest
 )
 
@@ -174,6 +179,7 @@ var rules = []struct {
 	{Caveat, (*Analysis).sharedRate, false},
 	{Caveat, (*Analysis).mixedArms, false},
 	{Caveat, (*Analysis).stoppedArms, false},
+	{Caveat, (*Analysis).lookFindings, false},
 	{Caveat, (*Analysis).addedSeeds, false},
 	{Caveat, (*Analysis).notes, false},
 	{Missing, (*Analysis).missingRuns, false},
@@ -350,7 +356,7 @@ func (a *Analysis) divergedArms() []Finding {
 			continue
 		}
 		f := a.armFinding(Diverged, i, FinalMetric)
-		f.Count, f.Of, f.Steps = r.Diverged, len(r.Runs), r.DivergedSteps()
+		f.Count, f.Of, f.Steps = r.Diverged, r.Trained(), r.DivergedSteps()
 		out = append(out, f)
 	}
 	return out

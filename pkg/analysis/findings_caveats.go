@@ -134,14 +134,6 @@ func (a *Analysis) tunedCaveat() []Finding {
 	return []Finding{{Kind: TunedArms, Keys: []string{axis.Key}, Values: axis.Values}}
 }
 
-func (a *Analysis) addedSeeds() []Finding {
-	var out []Finding
-	for _, added := range a.Sweep.Manifest.Added {
-		out = append(out, Finding{Kind: SeedsAdded, Seeds: added.Seeds, Count: added.Finished, Of: added.Runs})
-	}
-	return out
-}
-
 func (a *Analysis) notes() []Finding {
 	var out []Finding
 	for _, note := range a.Sweep.Manifest.Notes {
@@ -237,7 +229,7 @@ func (a *Analysis) missingRuns() []Finding {
 	var runs []Finding
 	for i, r := range a.Arms {
 		for _, s := range r.Runs {
-			if sweepdir.Ended(s.State) {
+			if sweepdir.Ended(s.State) || s.State == sweepdir.Planned {
 				continue
 			}
 			f := Finding{Kind: RunMissing, Arms: []int{i}, Seeds: []uint64{s.Seed}, Values: []string{s.State}}

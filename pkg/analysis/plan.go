@@ -193,6 +193,7 @@ func (a *Analysis) contrasts(g *grid) []Comparison {
 	for k, diffs := range stats.Contrasts(finals[0][0], finals[0][1], finals[1][0], finals[1][1]) {
 		c := newComparison(diffs, resolution)
 		c.Metric, c.ArmA, c.ArmB = FinalMetric.Name, -1, -1
+		a.judge(&c)
 		c.Test = testDifference(onTest[k], testResolution(arms[0][0], arms[0][1], arms[1][0], arms[1][1]))
 		switch k {
 		case 0, 1:

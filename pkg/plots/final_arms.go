@@ -39,7 +39,7 @@ func finalByArm(v *view) *figure {
 		e := v.finalEstimate(a, float64(len(rows)-i), styles[i])
 		side := sideText{e.place, a.Name(), []string{analysis.WithInterval(e.mean, e.lo, e.hi)}}
 		if e.diverged {
-			side.lines = append(side.lines, fmt.Sprintf("diverged: %d of %d", a.Diverged, len(a.Runs)))
+			side.lines = append(side.lines, fmt.Sprintf("diverged: %d of %d", a.Diverged, a.Trained()))
 		}
 		p.side = append(p.side, side)
 		all = append(all, e)

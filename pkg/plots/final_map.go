@@ -49,7 +49,7 @@ func (v *view) finalMap(x, y int) *figure {
 			c.lines = append(c.lines, "± "+analysis.Decimals(f.SD, 3))
 		}
 		if a.Diverged > 0 {
-			c.lines = append(c.lines, fmt.Sprintf("× %d of %d", a.Diverged, len(a.Runs)))
+			c.lines = append(c.lines, fmt.Sprintf("× %d of %d", a.Diverged, a.Trained()))
 		}
 		all = append(all, c)
 	}

@@ -238,7 +238,7 @@ func tally(total int, states []string, counts ...int) []string {
 func (v *view) missing() []string {
 	left, failed, total := 0, 0, 0
 	for _, a := range v.Arms {
-		left, failed, total = left+a.Left, failed+a.Failed, total+len(a.Runs)
+		left, failed, total = left+a.Left, failed+a.Failed, total+a.Trained()
 	}
 	return tally(total, []string{"not finished", "failed"}, left, failed)
 }
@@ -251,7 +251,7 @@ func (v *view) armNotes() []string {
 		add := func(to *[]string, n int, where string) {
 			if n > 0 {
 				name := shorten(captionText, a.Name(), vg.Points(150))
-				*to = append(*to, fmt.Sprintf("%s (%s%s)", name, runsOf(n, len(a.Runs)), where))
+				*to = append(*to, fmt.Sprintf("%s (%s%s)", name, runsOf(n, a.Trained()), where))
 			}
 		}
 		steps := analysis.StepRange(a.DivergedSteps())

@@ -134,7 +134,7 @@ func (g *Gate) Sweep(part string, a *Report) []Check {
 		if r.Arm.Control {
 			continue
 		}
-		name, runs := place+textutil.Printable(r.Name(), 0), len(r.Runs)
+		name, runs := place+textutil.Printable(r.Name(), 0), r.Trained()
 		left := r.Failed + r.Left
 		checks := []Check{{"results", "", left == 0, runs - left, runs,
 			fmt.Sprintf("%s: %d of %s have no result to check", name, left, textutil.Count(runs, "run"))}}

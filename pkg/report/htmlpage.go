@@ -250,8 +250,11 @@ func (a *Report) lead() string {
 			states = append(states, fmt.Sprintf("%d %s", s.n, s.what))
 		}
 	}
-	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"),
-		textutil.Count(len(a.Sweep.Manifest.Seeds), "seed"), textutil.Count(a.Runs(), "run"))
+	seeds := textutil.Count(len(a.Sweep.Manifest.Seeds), "seed")
+	if looks := a.Sweep.Manifest.Looks; len(looks) > 0 {
+		seeds = fmt.Sprintf("%d to %s", looks[0].Seeds, seeds)
+	}
+	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"), seeds, textutil.Count(a.Runs(), "run"))
 	if len(states) > 0 {
 		out += ": " + strings.Join(states, ", ")
 	}

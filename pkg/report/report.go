@@ -118,9 +118,9 @@ func (a *Report) BestValue(key string) (value, why string, err error) {
 	}
 	best := a.Arms[a.Best]
 	final := best.Of(analysis.FinalMetric)
-	if lacks := len(best.Runs) - final.N; lacks > 0 {
+	if lacks := best.Trained() - final.N; lacks > 0 {
 		return "", "", fmt.Errorf("the best so far, %s, lacks %d of %s",
-			best.Name(), lacks, textutil.Count(len(best.Runs), "seed"))
+			best.Name(), lacks, textutil.Count(best.Trained(), "seed"))
 	}
 	why = fmt.Sprintf("the best mean final validation reward of part %s, %s, %s",
 		m.Name, analysis.Reward(final), textutil.Count(final.N, "seed"))
@@ -129,7 +129,7 @@ func (a *Report) BestValue(key string) (value, why string, err error) {
 		switch {
 		case r.Diverged > 0:
 			diverged = append(diverged, m.Axes[k].Shown(r.Arm.Point[k]))
-		case r.Of(analysis.FinalMetric).N < len(r.Runs):
+		case r.Of(analysis.FinalMetric).N < r.Trained():
 			short = append(short, m.Axes[k].Shown(r.Arm.Point[k]))
 		}
 	}

@@ -259,6 +259,44 @@ func (w words) AheadOnTest() (out []string) {
 	return few(out)
 }
 
+// Confidence is that of the interval and the bound of the finding's comparison: "95%".
+func (w words) Confidence() string {
+	level := stats.Alpha
+	if c := w.Comparison(); c != nil && c.Level > 0 {
+		level = c.Level
+	}
+	return textutil.Number(math.Round(1e5*(1-level))/1e3) + "%"
+}
+
+// First and Second are what is compared: arms, or the means of a contrast.
+func (w words) First() string  { return w.compared(0) }
+func (w words) Second() string { return w.compared(1) }
+
+func (w words) compared(i int) string {
+	if i < len(w.Arms) {
+		return w.label(w.Arms[i])
+	}
+	return w.Values[i]
+}
+
+// LookSeeds are the seeds at which looks were planned, LooksTaken those of the looks that were taken, and
+// LookLevels their levels: "2.5%".
+func (w words) LookSeeds() (out []string) {
+	for _, n := range w.Steps {
+		out = append(out, fmt.Sprint(n))
+	}
+	return out
+}
+
+func (w words) LooksTaken() []string { return w.LookSeeds()[:w.Count] }
+
+func (w words) LookLevels() (out []string) {
+	for _, level := range w.Values {
+		out = append(out, level+"%")
+	}
+	return out
+}
+
 // HasBestChosen: the highest mean is also known of an arm that the other seeds choose.
 func (w words) HasBestChosen() bool { return stats.IsFinite(w.BestChosen) }
 

@@ -289,6 +289,20 @@ func verdictCases() []verdictCase {
 			{Section: caveat, Kind: analysis.Note, Values: []string{"reverses under masked_normalize"}},
 			{Section: caveat, Kind: analysis.SeedsAdded, Seeds: []uint64{4}, Count: 5, Of: 6},
 		}, nil},
+		{"two sets of added seeds", change(reporttest.BaselineSweep(6), func(m *sweepdir.Manifest) {
+			m.Added = []sweepdir.Addition{{Seeds: []uint64{4, 5, 6}, Finished: 6, Runs: 6}}
+		}), finding{Kind: analysis.Beats, Arms: []int{1, 0}, Numbers: number(3, .143, .128, .159)}, []finding{
+			{Section: caveat, Kind: analysis.SeedsAlone, Seeds: []uint64{4, 5, 6}, Parts: []finding{{Kind: analysis.Beats, Arms: []int{1, 0}}}},
+			{Section: caveat, Kind: analysis.SeedsPooled, Count: 6},
+		}, nil},
+		{"planned looks", planned(8, 0), finding{Kind: analysis.Race}, []finding{
+			{Section: caveat, Kind: analysis.Looks, Count: 2, Of: 3, Steps: []int{4, 8, 16}, Parts: []finding{
+				{Kind: analysis.LookOut, Arms: []int{1, 0}, Count: 4, Values: []string{sweepdir.OutBeaten}},
+				{Kind: analysis.LookEnd, Count: 8, Values: []string{sweepdir.EndFutile}}}},
+		}, []analysis.Kind{analysis.RunsMissing, analysis.Unfinished}},
+		{"no look yet", planned(4, 1), finding{}, []finding{
+			{Section: caveat, Kind: analysis.Looks, Count: 0, Of: 3}, {Section: missing, Kind: analysis.RunsMissing, Count: 3, Of: 12},
+		}, []analysis.Kind{analysis.Beats, analysis.ClearlyWorse}},
 		{"three arms with a reference", change(reporttest.FakeSweep(4, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)}, reporttest.FakeArm{Name: "y", Run: reporttest.Around(.5, .01, 2)}, reporttest.FakeArm{Name: "z", Run: reporttest.Around(.9, .01, 3)}),
 			func(m *sweepdir.Manifest) { m.Reference = "y" }),
 			finding{Kind: analysis.Ranking, Arms: []int{1}, Parts: []finding{
@@ -428,11 +442,31 @@ func findingKinds(t *testing.T) map[analysis.Kind]bool {
 	for _, part := range []analysis.Kind{
 		analysis.Effect, analysis.Difference, analysis.StillRising, analysis.SeedsStayed, analysis.SeedsLearned,
 		analysis.GainByFormat, analysis.GainByAnswers, analysis.ArmStopped, analysis.ClearlyWorse,
-		analysis.SeedsCollapsed, analysis.CollapsesMore,
+		analysis.SeedsCollapsed, analysis.CollapsesMore, analysis.LookOut, analysis.LookEnd,
 	} {
 		delete(kinds, part)
 	}
 	return kinds
+}
+
+// planned is a sweep of three arms with looks at 4, 8 and 16 seeds, trained up to a number of seeds but without the
+// last of each arm. At 4 seeds the second arm is beaten, and at 8 the sweep ends.
+func planned(seeds, without int) *sweepdir.Sweep {
+	sw := reporttest.FakeSweep(16, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)},
+		reporttest.FakeArm{Name: "y", Run: reporttest.Around(.5, .01, 2)}, reporttest.FakeArm{Name: "z", Run: reporttest.Around(.9, .01, 3)})
+	m := &sw.Manifest
+	m.Looks = []sweepdir.Look{{Seeds: 4, Level: .025}, {Seeds: 8, Level: .0125}, {Seeds: 16, Level: .0125}}
+	if seeds == 8 {
+		m.Looks[0].Taken = &sweepdir.Decision{GoOn: []int{0, 2}, Out: []sweepdir.ArmOut{{Arm: 1, Why: sweepdir.OutBeaten}}}
+		m.Looks[1].Taken = &sweepdir.Decision{Ended: sweepdir.EndFutile}
+	}
+	for i, s := range sw.Runs {
+		if s.Seed > uint64(seeds-without) || m.IsStopped(s.Entry) {
+			s.Run, s.State = nil, sweepdir.Missing
+			sw.Runs[i] = m.Settle(s)
+		}
+	}
+	return sw
 }
 
 // counted is an arm with these right answers of so many problems, seed by seed.

@@ -84,7 +84,15 @@ func (r *runner) isAtRung(s sweepdir.RunState) bool {
 // decide ranks the arms at the next rung if all their runs have reached it, and returns whether runs
 // can be continued. A run that failed prevents the decision.
 func (r *runner) decide() bool {
-	if r.halted != nil || r.manifest.NextRung() == 0 || len(r.in(paused)) == 0 {
+	if r.halted != nil {
+		return false
+	}
+	if len(r.manifest.Looks) > 0 {
+		more, err := r.takeLook()
+		r.undecided = err
+		return more
+	}
+	if r.manifest.NextRung() == 0 || len(r.in(paused)) == 0 {
 		return false
 	}
 	for _, j := range r.jobs {

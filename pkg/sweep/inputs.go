@@ -45,7 +45,7 @@ func sameFiles(dir string, m sweepdir.Manifest, note func(string)) error {
 	for _, e := range m.Runs {
 		meta := trained(dir, e)
 		_, err := os.Lstat(filepath.Join(e.Path(dir), rundir.ResultFile))
-		left = left || err != nil && m.StoppedAt(e.Arm) == 0
+		left = left || err != nil && !m.IsStopped(e)
 		if meta == nil {
 			continue
 		}

@@ -129,7 +129,7 @@ func (p *planner) plan() (*Plan, error) {
 		Name: p.req.Name, Title: cmp.Or(p.req.Title, p.req.Name),
 		Question:  cmp.Or(p.req.Question, "How do the arms compare in validation answer reward?"),
 		Reference: p.req.Reference, BestOver: p.bestOver, Notes: append([]string{}, p.req.Notes...),
-		Axes: append([]sweepdir.Axis{}, p.axes...), Seeds: p.seeds,
+		Axes: append([]sweepdir.Axis{}, p.axes...), Seeds: p.seeds, Looks: p.looks,
 		Argv: append([]string{}, p.opts.Argv...), Base: string(config.Marshal(p.base.Config)), Fresh: p.opts.Fresh,
 	}
 	if p.note != "" {
@@ -141,6 +141,9 @@ func (p *planner) plan() (*Plan, error) {
 	m.Varied = p.varied()
 	var err error
 	if m.Fixed, err = p.fixed(m.Varied); err != nil {
+		return nil, err
+	}
+	if err := p.checkLooks(m); err != nil {
 		return nil, err
 	}
 	if p.opts.Halving {

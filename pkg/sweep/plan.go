@@ -20,6 +20,7 @@ type PlanOptions struct {
 	Env, Set []string // as in [config.LoadOptions]
 	Flags    []config.Flag
 	Seeds    []uint64 // they replace the request's
+	Looks    []sweepdir.Look
 	Argv     []string // the command line, for the record
 	Fresh    bool     // as [sweepdir.Manifest.Fresh]
 	Halving  bool     // stop the worse arms early: see halving.go
@@ -53,6 +54,7 @@ type planner struct {
 	req      Request
 	opts     PlanOptions
 	seeds    []uint64
+	looks    []sweepdir.Look
 	axes     []sweepdir.Axis
 	arms     []plannedArm
 	bestOver string // the full key of the request's
@@ -88,8 +90,8 @@ func planErrorf(format string, args ...any) error { return planError(fmt.Sprintf
 
 // expand resolves seeds, axes and arms of the request.
 func (p *planner) expand() error {
-	if p.seeds = p.opts.Seeds; len(p.seeds) == 0 {
-		p.seeds = p.req.Seeds
+	if p.seeds, p.looks = p.opts.Seeds, p.opts.Looks; len(p.seeds) == 0 {
+		p.seeds, p.looks = p.req.Seeds, p.req.Looks
 	}
 	if len(p.seeds) == 0 {
 		p.seeds = FirstSeeds(DefaultSeeds)

@@ -130,6 +130,9 @@ func Find(dir string, p *Plan, siblings []string) (*Plan, error) {
 		return found, err
 	}
 	m := p.Manifest
+	if len(m.Looks) > 0 {
+		return found, unseen(siblings, m)
+	}
 	m.Added = addedTo(siblings, m)
 	return p.with(m), nil
 }
@@ -168,11 +171,13 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 		return nil, false, unreadable(err)
 	case old.Hash == p.Manifest.Hash:
 		m, same := toggled(old, p.Manifest)
-		return p.with(m), same, nil
+		m, err := withLooks(dir, old, p.Manifest, m)
+		return p.with(m), same && len(m.Looks) == len(old.Looks) && m.LooksTaken() == old.LooksTaken(), err
 	}
 	if m, ok := extended(dir, old, p.Manifest); ok {
 		m, _ = toggled(m, p.Manifest)
-		return p.with(m), false, nil
+		m, err := withLooks(dir, old, p.Manifest, m)
+		return p.with(m), false, err
 	}
 	hint := elsewhereHint
 	if withSeeds(old, p.Manifest.Seeds).Identity() == p.Manifest.Hash {

@@ -13,6 +13,7 @@ import (
 	"grpo/internal/suggest"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/sweepdir"
 )
 
 // Request is what a sweep compares. It is the content of sweep.yaml in a sweep's
@@ -39,7 +40,7 @@ import (
 //	best_over: lr                     # an axis to tune: arms are compared each at its own best value
 //	fixed: [learning_rate]            # keys that all arms share and that readers need to know
 //	notes: [One rate for all arms.]   # caveats that the verdict repeats
-//	seeds: 4                          # 1 to 4, or a list: [1, 2, 5]
+//	seeds: 4                          # 1 to 4, or a list: [1, 2, 5], or planned looks: 4..16
 type Request struct {
 	Name, Title, Question string
 	Config                string
@@ -49,6 +50,7 @@ type Request struct {
 	Reference, BestOver   string
 	Fixed, Notes          []string
 	Seeds                 []uint64 // none means [DefaultSeeds] of them
+	Looks                 []sweepdir.Look
 }
 
 // Setting is a key with its value, as --set takes them.
@@ -112,7 +114,7 @@ func ParseSeeds(text string) ([]uint64, error) {
 		n, err := strconv.ParseUint(part, 10, 64)
 		if err != nil {
 			return fail("%s: element %d, %s, is no integer of 0 or more (write 4 for the seeds 1 to 4, "+
-				"or a list such as 1,2,5)", textutil.Quote(text), i+1, textutil.Quote(part))
+				"a list such as 1,2,5, or 4..16 to look at 4, 8 and 16 seeds)", textutil.Quote(text), i+1, textutil.Quote(part))
 		}
 		seeds = append(seeds, n)
 	}

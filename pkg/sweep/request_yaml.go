@@ -80,8 +80,8 @@ func (d requestReader) request(f requestForm) Request {
 		Name: string(f.Name), Title: string(f.Title), Question: string(f.Question), Config: string(f.Config),
 		Reference: string(f.Reference), BestOver: string(f.BestOver),
 		Set: d.settings("set", f.Set), Fixed: d.texts("fixed", f.Fixed), Notes: d.texts("notes", f.Notes),
-		Seeds: d.seeds(f.Seeds),
 	}
+	req.Seeds, req.Looks = d.seeds(f.Seeds)
 	if d.Lines["name"] == 0 {
 		d.Problem(d.Lines[""], "it has no name (write \"name: my-sweep\")")
 	}
@@ -203,19 +203,26 @@ func (d requestReader) value(what string, n *yaml.Node) (string, bool) {
 	return n.Value, true
 }
 
-// seeds reads a count or a list.
-func (d requestReader) seeds(n *yaml.Node) []uint64 {
+// seeds reads a count, a list, or a plan of looks.
+func (d requestReader) seeds(n *yaml.Node) ([]uint64, []sweepdir.Look) {
 	if n == nil {
-		return nil
+		return nil, nil
 	}
 	isNumber := func(e *yaml.Node) bool { return e.Kind == yaml.ScalarNode && e.Style == 0 }
 	if n.Kind == yaml.ScalarNode {
 		if count, err := strconv.Atoi(n.Value); err == nil && isNumber(n) && count >= 1 && count <= maxRuns {
-			return FirstSeeds(count)
+			return FirstSeeds(count), nil
+		}
+		if seeds, looks, ok, err := ParseLooks(n.Value); ok {
+			if err != nil {
+				d.Problem(n.Line, "seeds: %s", strings.Join(problemsOf(err), "; "))
+			}
+			return seeds, looks
 		}
 		d.Problem(n.Line, "seeds must be a count of 1 to %d or a list, not %s "+
-			"(write 4 for the seeds 1 to 4, or a list such as [1, 2, 5])", maxRuns, yamldoc.Kind(n))
-		return nil
+			"(write 4 for the seeds 1 to 4, a list such as [1, 2, 5], or 4..16 to look at 4, 8 and 16 seeds)", maxRuns,
+			yamldoc.Kind(n))
+		return nil, nil
 	}
 	var out []uint64
 	for _, e := range d.list("seeds", n) {
@@ -229,7 +236,7 @@ func (d requestReader) seeds(n *yaml.Node) []uint64 {
 	if err := checkSeeds(out); err != nil && len(out) > 0 {
 		d.Problem(n.Line, "seeds: %v", err)
 	}
-	return out
+	return out, nil
 }
 
 // request writes the plan as a request. Its base is a set of all values that file,
@@ -263,7 +270,13 @@ func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 		}
 		f.Axes = append(f.Axes, axisForm{yamldoc.Line(a.Key), yamldoc.Line(a.Label), values})
 	}
+	if len(m.Looks) > 0 && slices.Equal(m.Seeds, FirstSeeds(len(m.Seeds))) {
+		f.Seeds = plain(LooksText(m.Looks))
+	}
 	for _, s := range m.Seeds {
+		if f.Seeds.Kind == yaml.ScalarNode {
+			break
+		}
 		f.Seeds.Content = append(f.Seeds.Content, plain(strconv.FormatUint(s, 10)))
 	}
 

@@ -28,9 +28,10 @@ const (
 	finished
 	failed
 	stopped
-	queued // on a cluster, which trains it
-	paused // at a rung of halving, until all runs have reached it
-	halved // its arm was stopped
+	queued  // on a cluster, which trains it
+	paused  // at a rung of halving, until all runs have reached it
+	halved  // its arm was stopped
+	planned // until a look is taken
 )
 
 // job is a run of the sweep as this process sees it.
@@ -80,6 +81,8 @@ func newScan(sw *sweepdir.Sweep, opts Options) *scan {
 		case state.State == sweepdir.Stopped:
 			j.phase = halved
 			s.emit(Event{Kind: Found, State: state}, j)
+		case state.State == sweepdir.Planned:
+			j.phase = planned
 		}
 	}
 	return s

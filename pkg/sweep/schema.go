@@ -36,6 +36,7 @@ func Schema() jsonschema.Schema {
 	}, "key", "values")
 	seeds := form{"anyOf": []form{
 		{"type": "integer", "minimum": 1, "maximum": maxRuns}, list(form{"type": "integer", "minimum": 0}),
+		{"type": "string", "pattern": `^[0-9]+\.\.[0-9]+$`},
 	}}
 	s := section(map[string]docForm{
 		"name":      {"Short name, for tables and messages.", text},
@@ -49,7 +50,7 @@ func Schema() jsonschema.Schema {
 		"best_over": {"An axis over which each arm is tuned: arms are compared at their own best values.", key},
 		"fixed":     {"Keys that all arms share and that readers should know.", texts},
 		"notes":     {"Caveats that the verdict repeats.", texts},
-		"seeds":     {"A number (4 = the seeds 1 to 4) or a list ([1, 2, 5]).", seeds},
+		"seeds":     {"A number (4 = the seeds 1 to 4) or a list ([1, 2, 5]); 4..16 looks at 4, 8 and 16 of the seeds 1 to 16, planned before the first result.", seeds},
 	}, "name")
 	s["$schema"], s["title"] = jsonschema.Draft, "sweep of grpo ablate"
 	s["anyOf"] = []form{{"required": []string{"arms"}}, {"required": []string{"axes"}}}

@@ -131,7 +131,7 @@ func ReadStatus(dir string, now time.Time, ask func(*Status) error) (*Status, er
 		return s, nil
 	}
 	s.Continue = textutil.CommandLine(ContinueArgs(s.Kind, argv, dir))
-	if s.Kind == "sweep" && slices.Contains(argv, "--prepare") {
+	if s.Kind == "sweep" && slices.Contains(argv, "--prepare") && next >= 0 && s.Runs[next].State != sweepdir.Planned {
 		index := fmt.Sprint(s.Runs[next].Index)
 		s.OneRun = textutil.CommandLine([]string{argv[0], "task", "--sweep", dir, "--index", index})
 	}

@@ -59,9 +59,18 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	if err := e.CheckFolder(dir); err != nil {
 		return nil, fmt.Errorf("run %d: %w", index, err)
 	}
-	if at := m.StoppedAt(e.Arm); at > 0 {
-		return nil, fmt.Errorf("%w: %s, seed %d: --halving stopped this arm after step %d",
-			config.ErrConfig, m.NameOf(e.Arm), e.Seed, at)
+	problem := ""
+	switch at, next := m.StoppedAt(e.Arm), m.NextLook(); {
+	case at > 0:
+		problem = fmt.Sprintf("--halving stopped this arm after step %d", at)
+	case m.IsStopped(e):
+		problem = "a planned look has ended without this arm, which gets no more seeds"
+	case m.IsPlanned(e):
+		problem = fmt.Sprintf("the look at %d seeds comes before this seed (the command that made the sweep takes it)",
+			m.Looks[next].Seeds)
+	}
+	if problem != "" {
+		return nil, fmt.Errorf("%w: %s, seed %d: %s", config.ErrConfig, m.NameOf(e.Arm), e.Seed, problem)
 	}
 	if step := m.NextRung(); step > 0 {
 		until, end := context.WithCancel(ctx)

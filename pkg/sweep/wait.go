@@ -78,7 +78,7 @@ func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, e
 		if err := w.look(ctx, dir); err != nil {
 			return nil, err
 		}
-		if w.scan != nil && len(w.in(waiting, running)) == 0 {
+		if w.scan != nil && len(w.in(waiting, running)) == 0 && (len(w.in(planned)) == 0 || w.isLate(-1, opts.Now())) {
 			break
 		}
 		select {
@@ -117,6 +117,9 @@ func (w *waiter) look(ctx context.Context, dir string) error {
 	}
 	if w.scan != nil {
 		w.readFolders()
+		if err := w.readLooks(); err != nil {
+			return err
+		}
 	}
 	now := w.Now()
 	if !now.Before(w.asked) {
@@ -151,6 +154,26 @@ func (w *waiter) readFolders() {
 	}
 }
 
+// readLooks reads the decision at a look, which a job takes when all runs up to it have ended.
+func (w *waiter) readLooks() error {
+	if len(w.in(waiting, running)) > 0 || len(w.in(planned)) == 0 {
+		return nil
+	}
+	m, err := sweepdir.ReadManifest(w.dir)
+	if err != nil {
+		return err
+	}
+	if old := w.manifest.NextLook(); m.NextLook() != old {
+		w.note("%s", decisionText(m, old))
+		w.followLooks(m)
+		for _, j := range w.in(waiting) {
+			j.watch = newWatch(j.path)
+		}
+		delete(w.gone, -1)
+	}
+	return nil
+}
+
 // begin reports that a run has started.
 func (w *waiter) begin(j *job) {
 	if j.phase == waiting {
@@ -176,7 +199,7 @@ func (w *waiter) ask(ctx context.Context, now time.Time) {
 		clear(w.gone)
 		return
 	}
-	if w.scan == nil {
+	if w.scan == nil || len(w.in(waiting, running)) == 0 {
 		w.miss(-1, now)
 		return
 	}

@@ -1,6 +1,7 @@
 package sweepdir
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -42,7 +43,7 @@ func (m Manifest) Check() error {
 			}
 		}
 	}
-	if err := m.checkHalving(); err != nil {
+	if err := cmp.Or(m.checkHalving(), m.checkLooks()); err != nil {
 		return err
 	}
 	type pair struct {

@@ -110,6 +110,8 @@ type Manifest struct {
 	Added []Addition `json:"added,omitempty"`
 	// Halving is nil if every arm is trained to the end; not part of the sweep's identity.
 	Halving *Halving `json:"halving,omitempty"`
+	// Looks are the planned looks of --seeds 4..16; not part of the sweep's identity.
+	Looks []Look `json:"looks,omitempty"`
 	// Program is the program with which the runs were submitted to a cluster; not part of the
 	// sweep's identity.
 	Program *Program `json:"program,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Stopped is the state of an unfinished run whose arm successive halving has stopped.
+// Stopped is the state of an unfinished run whose arm successive halving, or a planned look, has stopped.
 const Stopped = "stopped"
 
 // Halving is successive halving: at each rung the better half of the arms continues.
@@ -52,10 +52,15 @@ func (m Manifest) StoppedAt(arm int) int {
 	return 0
 }
 
-// Settle gives an unfinished run of a stopped arm the state [Stopped].
+// Settle gives an unfinished run of a stopped arm the state [Stopped], and one that waits for a look
+// the state [Planned].
 func (m Manifest) Settle(s RunState) RunState {
-	if m.StoppedAt(s.Arm) > 0 && !Ended(s.State) {
+	switch {
+	case Ended(s.State):
+	case m.IsStopped(s.Entry):
 		s.State, s.Error = Stopped, ""
+	case m.IsPlanned(s.Entry):
+		s.State, s.Error = Planned, ""
 	}
 	return s
 }

@@ -18,7 +18,7 @@ const (
 // RunState is an entry of the manifest with the content of its folder.
 type RunState struct {
 	Entry
-	State string      // a State of package rundir, Missing, Dead or Stopped
+	State string      // a State of package rundir, Missing, Dead, Stopped or Planned
 	Run   *rundir.Run // nil if Missing or unreadable
 	// Error explains why a run failed or why its folder can't be read.
 	Error string

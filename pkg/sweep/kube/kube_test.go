@@ -22,6 +22,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/sweep"
+	"grpo/pkg/sweepdir"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -256,6 +257,23 @@ func TestUnpack(t *testing.T) {
 			!strings.Contains(err.Error(), "read the prepared sweep: ") {
 			t.Error(err)
 		}
+	}
+}
+
+// A pod takes over the decisions at planned looks that were made where its manifest was written.
+func TestUnpackLooks(t *testing.T) {
+	p := plan(t, 1, 2, 3, 4)
+	p.Manifest.Looks = []sweepdir.Look{{Seeds: 2, Level: .025}, {Seeds: 4, Level: .025}}
+	dir := filepath.Join(t.TempDir(), "n")
+	expect.OK(t, Unpack(t.Context(), configMapOf(t, p), dir))
+	p.Manifest.Looks = slices.Clone(p.Manifest.Looks)
+	p.Manifest.Looks[0].Taken = &sweepdir.Decision{GoOn: []int{0}}
+	for range 2 {
+		expect.OK(t, Unpack(t.Context(), configMapOf(t, p), dir))
+	}
+	m, err := sweepdir.ReadManifest(dir)
+	if expect.OK(t, err); m.LooksTaken() != 1 {
+		t.Errorf("looks %+v", m.Looks)
 	}
 }
 

@@ -30,7 +30,9 @@ func Unpack(ctx context.Context, from, dir string) error {
 		return fmt.Errorf("%w: read the prepared sweep: %w", config.ErrConfig, err)
 	}
 	there, err := sweepdir.ReadManifest(dir)
-	for err != nil || there.Hash != p.Manifest.Hash {
+	// It has the decisions at planned looks that were taken where the manifest was made.
+	behind := func() bool { return there.LooksTaken() < p.Manifest.LooksTaken() }
+	for err != nil || there.Hash != p.Manifest.Hash || behind() {
 		var locked *rundir.LockedError
 		err = sweep.Prepare(dir, p) // waits some seconds for another process that writes
 		switch {

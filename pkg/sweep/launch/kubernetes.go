@@ -92,8 +92,19 @@ func (kubernetes) missing(ctx context.Context, j *Job) (out []missing, err error
 			return nil, err
 		}
 		found, err := p.Scan(ctx, opts)
+		for err == nil && len(found.Waiting) == 0 && p.Manifest.NextLook() >= 0 {
+			var taken bool
+			if taken, err = p.TakeLook(nil, j.Note); !taken || err != nil {
+				break
+			}
+			found, err = p.Scan(ctx, opts)
+		}
 		if err != nil {
 			return nil, err
+		}
+		if next := p.Manifest.NextLook(); next >= 0 {
+			j.Note(fmt.Sprintf("these are runs of the first %d seeds: when they have ended and are copied back, and the job is "+
+				"deleted, the same command takes the look and goes on", p.Manifest.Looks[next].Seeds))
 		}
 		m, busy := missing{Located: p}, 0
 		for _, e := range found.Waiting {
@@ -159,7 +170,7 @@ func (k kubernetes) Submit(ctx context.Context, j *Job) (*Receipt, error) {
 	}
 	what.Manifest = out.Text
 	after := j.Args
-	if j.Study == nil {
+	if j.Study == nil && sweeps[0].Manifest.NextLook() < 0 {
 		after = []string{j.Args[0], "report", j.Dir}
 	}
 	commands, err := settings.Commands(jobs, j.Args, what.File, after)

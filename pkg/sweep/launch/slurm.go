@@ -154,22 +154,39 @@ func (l slurmLauncher) submitPart(ctx context.Context, j *Job, p *sweep.Located,
 	}
 	opts := j.elsewhere(nil)
 	opts.StudySweeps = earlier
-	found, err := p.Scan(ctx, opts)
-	if err != nil {
-		return err
-	}
-	task, err := l.script(ctx, j, p, found.Waiting, s.program)
-	if err != nil {
-		return err
-	}
-	s.Finished, s.Failed = s.Finished+found.Finished, s.Failed+found.Failed
-	return sweep.Claimed(p.Dir, rundir.KindSweep, func() error {
-		q, err := slurm.PatientQueue(ctx, p.Dir, l.run)
+	for {
+		found, err := p.Scan(ctx, opts)
 		if err != nil {
-			return fmt.Errorf("find out which runs are queued: %w; nothing was submitted", err)
+			return err
 		}
-		return l.submitMissing(ctx, j, p, found.Waiting, q, task, s)
-	})
+		task, err := l.script(ctx, j, p, found.Waiting, s.program)
+		if err != nil {
+			return err
+		}
+		before := *s
+		s.Finished, s.Failed = s.Finished+found.Finished, s.Failed+found.Failed
+		gaveUp := map[int]bool{}
+		err = sweep.Claimed(p.Dir, rundir.KindSweep, func() error {
+			q, err := slurm.PatientQueue(ctx, p.Dir, l.run)
+			if err != nil {
+				return fmt.Errorf("find out which runs are queued: %w; nothing was submitted", err)
+			}
+			return l.submitMissing(ctx, j, p, found.Waiting, q, task, s, gaveUp)
+		})
+		if err != nil || p.Manifest.NextLook() < 0 {
+			return err
+		}
+		// The runs up to the next look may have ended: then those of the look after it are submitted.
+		taken, err := p.TakeLook(gaveUp, j.Note)
+		if err != nil {
+			return err
+		}
+		if !taken {
+			s.stages = true
+			return nil
+		}
+		s.Finished, s.Failed = before.Finished, before.Failed
+	}
 }
 
 // script is the job of these runs, not yet an array. It proposes their time and memory.
@@ -199,10 +216,11 @@ func (l slurmLauncher) script(
 	}, nil
 }
 
-// submitMissing submits the runs of these entries that are still missing.
+// submitMissing submits the runs of these entries that are still missing. It notes those that have failed, and
+// are not submitted again, in gaveUp.
 func (l slurmLauncher) submitMissing(
 	ctx context.Context, j *Job, p *sweep.Located, entries []sweepdir.Entry, q *slurm.Queue, task slurm.Script,
-	s *submitted,
+	s *submitted, gaveUp map[int]bool,
 ) error {
 	busy := q.Busy()
 	var todo []int
@@ -219,6 +237,7 @@ func (l slurmLauncher) submitMissing(
 			s.stages = true
 		case j.Continued && q.Last(e.Index) != nil:
 			s.Failed++
+			gaveUp[e.Index] = true
 		default:
 			todo = append(todo, e.Index)
 			if t := q.Task(e.Index); t != nil && t.LaunchFailed() {
@@ -268,7 +287,12 @@ func (l slurmLauncher) submitMissing(
 	if j.Study != nil {
 		return nil // [slurmLauncher.follow] submits one report of all parts
 	}
-	after := task.Report(slurm.LogFolder(task.Command[3]), s.program.path, "report", task.Command[3])
+	args := []string{"report", task.Command[3]}
+	continues := p.Manifest.NextLook() >= 0
+	if continues { // the job takes the look
+		args = append(sweep.ContinueArgs("sweep", p.Manifest.Argv, task.Command[3])[1:], "--continued")
+	}
+	after := task.Report(slurm.LogFolder(task.Command[3]), s.program.path, args...)
 	after.After = jobs
 	id, err := slurm.Submit(ctx, l.run, after)
 	if err != nil {
@@ -276,7 +300,14 @@ func (l slurmLauncher) submitMissing(
 			textutil.CommandLine([]string{p.Dir})))
 		return nil
 	}
-	s.Report, record.Report = id, id
+	s.Report = id
+	if !continues {
+		record.Report = id
+		return record.Write(p.Dir)
+	}
+	s.stages = true
+	record = l.record(id, after, s.program, j.Now())
+	record.Continues = true
 	return record.Write(p.Dir)
 }
 

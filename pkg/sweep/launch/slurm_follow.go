@@ -32,7 +32,7 @@ func (l slurmLauncher) Preview(ctx context.Context, j *Job) (string, error) {
 	var todo []int
 	var entries []sweepdir.Entry
 	for i, row := range p.Rows(j.Version) {
-		if row.State == sweep.StateCopy || row.State == rundir.StateRunning || sweepdir.Ended(row.State) || busy[row.Index] {
+		if row.State == sweep.StateCopy || row.State == rundir.StateRunning || sweepdir.Ended(row.State) || row.State == sweepdir.Planned || busy[row.Index] {
 			continue
 		}
 		todo, entries = append(todo, row.Index), append(entries, p.Manifest.Runs[i])

@@ -1,0 +1,100 @@
+package sweep
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"grpo/internal/expect"
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+)
+
+func TestParseLooks(t *testing.T) {
+	seeds, looks, ok, err := ParseLooks(" 4..16 ")
+	if err != nil || !ok || len(seeds) != 16 || len(looks) != 3 || looks[1] != (sweepdir.Look{Seeds: 8, Level: .0125}) {
+		t.Errorf("%v %v %v %v", seeds, looks, ok, err)
+	}
+	if _, looks, _, _ := ParseLooks("3..7"); len(looks) != 3 || looks[2].Seeds != 7 {
+		t.Errorf("3..7: %v", looks)
+	}
+	if _, _, ok, err := ParseLooks("1,2,5"); ok || err != nil {
+		t.Errorf("a list: %v %v", ok, err)
+	}
+	for text, want := range map[string]string{
+		"1..16": "two seeds or more", "4..4": "more seeds than the first", "8..4": "more seeds than the first",
+		"4..20000": "at most 10000", "..": "is no plan of looks", "4..a": "is no plan of looks", "1,2..4": "is no plan of looks",
+	} {
+		if _, _, ok, err := ParseLooks(text); !ok || err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, config.ErrConfig) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A plan is part of the request, not of the identity, and goes with neither halving nor tuned arms.
+func TestPlanOfLooks(t *testing.T) {
+	const axes = "axes: [{key: lr, values: [1e-4, 1e-3, 1e-2]}]\n"
+	p := planOf(t, axes+"seeds: 4..16", PlanOptions{})
+	if len(p.Manifest.Looks) != 3 || !strings.Contains(string(p.Request), "seeds: 4..16\n") {
+		t.Errorf("%v\n%s", p.Manifest.Looks, p.Request)
+	}
+	if without := planOf(t, axes+"seeds: 16", PlanOptions{}); without.Manifest.Hash != p.Manifest.Hash {
+		t.Error("the hash is another")
+	}
+	tuned := "arms: [{name: a}, {name: b, set: {beta: 1}}]\naxes: [{key: lr, values: [1, 2]}]\nbest_over: lr\nseeds: 4..16"
+	if _, err := NewPlan(parsed(t, tuned), PlanOptions{}); err == nil || !strings.Contains(err.Error(), "best_over") {
+		t.Errorf("tuned arms: %v", err)
+	}
+}
+
+// A look is taken once, and only when all runs up to it have ended.
+func TestTakeLook(t *testing.T) {
+	m := fakeManifest(2, 4)
+	m.Looks = []sweepdir.Look{{Seeds: 2, Level: .025}, {Seeds: 4, Level: .025}}
+	dir := writeSweep(t, m)
+	end := func(index int) {
+		e := m.Runs[index]
+		expect.OK(t, os.MkdirAll(e.Path(dir), 0o755))
+		right := []int{900, 100}[e.Arm] + int(e.Seed)
+		r := rundir.Result{Status: rundir.StateDone, Steps: 1}
+		r.Final.Split = rundir.SplitVal
+		r.Final.Sampled = rundir.Counts{
+			N: 1000, CorrectNum: right, ErrorNum: 1000 - right, FormattedRight: right, Unformatted: 1000 - right,
+			AnswerReward: float64(right) / 1000, FormatReward: float64(right) / 1000,
+		}
+		expect.OK(t, rundir.WriteJSON(filepath.Join(e.Path(dir), rundir.ResultFile), r))
+	}
+	take := func(gone ...int) (sweepdir.Manifest, string) {
+		t.Helper()
+		now, text, err := TakeLook(dir, func(s sweepdir.RunState) bool { return len(gone) > 0 && s.Index == gone[0] })
+		expect.OK(t, err)
+		return now, text
+	}
+	for i := range 3 {
+		end(i)
+		if now, text := take(); now.LooksTaken() > 0 || text != "" {
+			t.Fatalf("after %d runs: %s", i+1, text)
+		}
+	}
+	if _, _, err := TakeLook(dir, func(s sweepdir.RunState) bool { return s.Index == 3 }); err == nil ||
+		!strings.Contains(err.Error(), "needs two finished runs") {
+		t.Errorf("a run failed of two: %v", err)
+	}
+	end(3)
+	now, text := take()
+	if now.LooksTaken() != 1 || now.NextLook() != -1 || !strings.Contains(text, "no comparison is left open") {
+		t.Fatalf("%s: %+v", text, now.Looks[0].Taken)
+	}
+	again, text := take()
+	if text != "" || again.LooksTaken() != 1 {
+		t.Errorf("again: %s", text)
+	}
+	s, err := sweepdir.Open(dir)
+	expect.OK(t, err)
+	if !s.Finished() || s.Runs[4].State != sweepdir.Stopped {
+		t.Errorf("%v %s", s.Finished(), s.Runs[4].State)
+	}
+}
