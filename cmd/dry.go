@@ -27,8 +27,8 @@ type drySweep struct {
 	// Added are the seeds that the sweep in the folder does not have yet.
 	Added    []uint64        `json:"added_seeds,omitempty"`
 	Looks    []sweepdir.Look `json:"looks,omitempty"` // planned
-	Estimate *sweep.Estimate `json:"estimate"`  // null if nothing is missing
-	MissingS float64         `json:"missing_s"` // time for the missing runs
+	Estimate *sweep.Estimate `json:"estimate"`        // null if nothing is missing
+	MissingS float64         `json:"missing_s"`       // time for the missing runs
 	Disk     float64         `json:"disk_bytes"`
 }
 
