@@ -33,6 +33,7 @@ type sweepFlags struct {
 	keepGoing bool
 	failFast  bool
 	dryRun    bool
+	reused    bool // compare on the seeds of a choice
 	continued bool // a job of the sweep or the study calls it
 	gate      gateFlags
 	launcher  launcherFlags
@@ -69,7 +70,7 @@ func (f *sweepFlags) planOptions(c *cobra.Command, s *State) (sweep.PlanOptions,
 	load := f.config.options(c, s)
 	opts := sweep.PlanOptions{
 		Command: c.Name(), Path: load.Path, Over: load.Over, Env: load.Env, Set: load.Set, Flags: load.Flags,
-		Argv: s.Args, Fresh: f.out.fresh, Reuse: f.reuse,
+		Argv: s.Args, Fresh: f.out.fresh, Reuse: f.reuse, ReuseChoice: f.reused,
 	}
 	opts.Flags = append(opts.Flags, f.launcher.options(c)...)
 	if f.out.fresh && len(f.reuse) > 0 {

@@ -13,9 +13,11 @@ import (
 )
 
 // The assignment is a study of four sweeps: the learning rate first, then three
-// comparisons of two settings with the best rate of the first part. Until it is
-// known, they are planned with the first rate as a placeholder. Or each comparison
-// is crossed with all rates, to compare its settings each at its own best rate.
+// comparisons of two settings with the best rate of the first part, on fresh seeds:
+// the runs that won the choice of the rate have been lucky, which would favor them in
+// every comparison. Until the rate is known, the comparisons are planned with the first
+// rate as a placeholder. Or each comparison is crossed with all rates, to compare its
+// settings each at its own best rate.
 
 // RateKey is the key that the first part of the assignment sweeps.
 const RateKey = "train.learning_rate"
@@ -88,8 +90,13 @@ func NewStudy(ask Assignment) (*Study, error) {
 }
 
 func (s *Study) plan(command string, req Request, flags ...config.Flag) (*Plan, error) {
+	return s.planOn(s.ask.Options.Seeds, command, req, flags...)
+}
+
+// planOn is [Study.plan] with other seeds.
+func (s *Study) planOn(seeds []uint64, command string, req Request, flags ...config.Flag) (*Plan, error) {
 	opts := s.ask.Options
-	opts.Command, opts.Flags = command, slices.Concat(opts.Flags, flags)
+	opts.Command, opts.Flags, opts.Seeds = command, slices.Concat(opts.Flags, flags), seeds
 	return NewPlan(req, opts)
 }
 
@@ -106,6 +113,7 @@ func (s *Study) identify() {
 		{Key: "seeds", Value: joinSeeds(s.Parts[0].Manifest.Seeds, ", ")},
 		{Key: "lr-per-arm", Value: fmt.Sprint(s.ask.PerArm)},
 		{Key: "all", Value: fmt.Sprint(s.ask.All)},
+		{Key: "reuse-choice", Value: fmt.Sprint(s.ask.Options.ReuseChoice)},
 	}
 }
 
@@ -122,12 +130,24 @@ func (s *Study) comparison(name, rate string) (*Plan, error) {
 		return s.plan("ablate", crossedWithRates(req, s.ask.Rates, s.rates.Values[0]))
 	}
 	flag := config.Flag{Key: RateKey, Name: "the rate of part lr", Value: rate}
-	plan, err := s.plan("ablate", req, flag)
+	plan, err := s.plan("ablate", req, flag) // on the seeds of the choice
 	if err != nil {
 		return nil, err
 	}
 	req.Notes = append(req.Notes, s.rateCaveat(plan.Manifest, rate))
-	return s.plan("ablate", req, flag)
+	if s.ask.Options.ReuseChoice {
+		return s.plan("ablate", req, flag)
+	}
+	return s.planOn(FreshSeeds(s.Parts[0].Manifest.Seeds), "ablate", req, flag)
+}
+
+// FreshSeeds are as many seeds as these, none of which is among them: the ones after the largest.
+func FreshSeeds(seeds []uint64) []uint64 {
+	out := make([]uint64, len(seeds))
+	for i := range out {
+		out[i] = slices.Max(seeds) + uint64(i) + 1
+	}
+	return out
 }
 
 // scaledBatches scales the train batches of an ablation, which are for the default rollout batch, to that of
@@ -175,7 +195,7 @@ func crossedWithRates(req Request, rates []string, first string) Request {
 }
 
 // rateCaveat is the caveat about a rate that was chosen with one of the arms: the one
-// with the same run as the first part.
+// with the same run as the first part in m, the comparison on the seeds of the choice.
 func (s *Study) rateCaveat(m sweepdir.Manifest, rate string) string {
 	made := map[string]bool{}
 	for _, e := range s.Parts[0].Manifest.Runs {
@@ -190,6 +210,11 @@ func (s *Study) rateCaveat(m sweepdir.Manifest, rate string) string {
 			whose = fmt.Sprintf("with the arm %q, and not tuned for the %s", arm.Label, others)
 		}
 	}
-	return fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s "+
-		"(grpo assignment --lr-per-arm takes each arm at its own best)", s.rates.Shown(rate), whose)
+	how := fmt.Sprintf("on the seeds %s, which none of these runs has", joinSeeds(m.Seeds, ", "))
+	if s.ask.Options.ReuseChoice {
+		how = "on the same seeds (--reuse-choice): if that arm's runs are those that won the choice, the comparison is " +
+			"biased in their favor"
+	}
+	return fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s, %s "+
+		"(grpo assignment --lr-per-arm takes each arm at its own best)", s.rates.Shown(rate), whose, how)
 }

@@ -81,8 +81,11 @@ func TestAssignment(t *testing.T) {
 			t.Errorf("%s: note %q", plan.Manifest.Name, note)
 		}
 	}
-	// One arm of each comparison is the first part's at that rate, seed by seed.
-	want := map[string]string{"baseline": "reinforce_with_baseline", "lengthnorm": "masked_mean", "stdnorm": "use_std_normalization=true"}
+	// The comparisons have fresh seeds, and one arm of each is that of the first one.
+	want := map[string]string{"lengthnorm": "masked_mean", "stdnorm": "use_std_normalization=true"}
+	if got := p.Parts[2].Manifest.Seeds; !slices.Equal(got, []uint64{5, 6, 7, 8}) {
+		t.Errorf("seeds %v", got)
+	}
 	for i, marks := range p.Copied() {
 		m := p.Parts[i].Manifest
 		for k, copied := range marks {
@@ -90,6 +93,21 @@ func TestAssignment(t *testing.T) {
 				t.Errorf("%s: copied %v for arm %s, seed %d", m.Name, copied, arm, m.Runs[k].Seed)
 			}
 		}
+	}
+}
+
+// With --reuse-choice the comparisons have the seeds of the choice, and one arm of each is the first part's at that rate.
+func TestReuseChoice(t *testing.T) {
+	long(t)
+	p := newAssignment(t, Assignment{Options: PlanOptions{ReuseChoice: true}})
+	expect.OK(t, p.choose("0.0003", "the best"))
+	for _, marks := range p.Copied()[1:] {
+		if n := count(marks); n != 4 {
+			t.Errorf("%d runs are copied", n)
+		}
+	}
+	if notes := strings.Join(p.Parts[1].Manifest.Notes, " "); !strings.Contains(notes, "biased in their favor") {
+		t.Errorf("notes %s", notes)
 	}
 }
 

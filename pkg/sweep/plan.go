@@ -21,10 +21,13 @@ type PlanOptions struct {
 	Flags    []config.Flag
 	Seeds    []uint64 // they replace the request's
 	Looks    []sweepdir.Look
-	Argv     []string // the command line, for the record
-	Fresh    bool     // as [sweepdir.Manifest.Fresh]
-	Halving  bool     // stop the worse arms early: see halving.go
-	Reuse    []string // as [Plan.Reuse]; the folder of a study means its parts
+	// ReuseChoice compares what a sweep or a study has chosen, such as a learning rate, on the seeds of the choice:
+	// the cheap way, which is biased.
+	ReuseChoice bool
+	Argv        []string // the command line, for the record
+	Fresh       bool     // as [sweepdir.Manifest.Fresh]
+	Halving     bool     // stop the worse arms early: see halving.go
+	Reuse       []string // as [Plan.Reuse]; the folder of a study means its parts
 }
 
 // NewPlan resolves a request: the base, and each arm with each seed, by

@@ -143,6 +143,13 @@ func (s *Study) Find() (bool, error) {
 	return true, nil
 }
 
+// IsOfRelease reports whether a version made the study in dir that compared on the seeds of the choice without
+// having a flag for it.
+func IsOfRelease(dir string) bool {
+	old, err := sweepdir.ReadStudy(dir)
+	return err == nil && !slices.ContainsFunc(old.Asked, func(o sweepdir.Override) bool { return o.Key == "reuse-choice" })
+}
+
 // differences says how the study old in the folder differs from this one: in the flags, then in the
 // keys of the first part's configurations.
 func (s *Study) differences(old sweepdir.Study) []string {
