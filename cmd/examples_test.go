@@ -46,6 +46,22 @@ func TestRewardExamples(t *testing.T) {
 	}
 }
 
+// docs/automation.md has the loop that a script of testdata runs.
+func TestAutomationLoop(t *testing.T) {
+	loop, err := os.ReadFile("../examples/automation/overnight.sh")
+	expect.OK(t, err)
+	page, err := os.ReadFile("../docs/automation.md")
+	expect.OK(t, err)
+	if !strings.Contains(string(page), "```sh\n"+string(loop)+"```\n") {
+		t.Error("docs/automation.md does not have examples/automation/overnight.sh as it is")
+	}
+	text, err := os.ReadFile("../examples/automation/one.yaml")
+	expect.OK(t, err)
+	if _, err := sweep.ParseRequest("one.yaml", text); err != nil {
+		t.Error(err)
+	}
+}
+
 // The commands of the example for GitHub Actions are understood.
 func TestWorkflow(t *testing.T) {
 	text, err := os.ReadFile("../examples/github-actions/grpo.yml")

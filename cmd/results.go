@@ -28,23 +28,35 @@ type compareOptions struct {
 	json   bool
 	md     bool
 	equal  bool
+	sides  sideFlags
 }
 
 func newCompare(s *State) *cobra.Command {
 	o := &compareOptions{}
 	c := &cobra.Command{
 		Use:   "compare DIR...",
-		Short: "Compare runs and arms of sweeps in one table",
+		Short: "Compare runs and arms of sweeps in one table; test two of them against each other",
 		Long: `Compare reads the folders of runs, sweeps and studies and prints one table with a
-row per run and per arm of a sweep. It does no statistical test, because rows of
-different folders can differ in anything; for tests see "grpo report".
+row per run and per arm of a sweep. The rows of different folders can differ in
+anything, so the table makes no claim.
+
+--against tests two configurations, as a verdict does: runs are paired by their seed,
+and the paired t test says which is better, that they are the same within --margin, or
+by how much they differ at most. A side is the folder of one sweep (--arm and
+--against-arm select an arm of several), or the folders of runs that differ in their
+seed alone. Both sides must be evaluated on the same problems in the same way; the
+other keys in which they differ are listed. Two folders, each with the seeds of one
+configuration, are also tested without the flag, below the table.
 
 Columns to sort by: ` + wrapped(report.CompareColumns(), 80) + `.`,
 		Example: `  grpo compare results/sweep-1a2b3c4d
   grpo compare results/train-* --sort-by final --top 5
   grpo compare results/sweep-1a2b3c4d results/ablate-5e6f7a8b --sort-by -entropy --md
   grpo compare results/train-* --csv > runs.csv
-  grpo compare results/* --equal`,
+  grpo compare results/* --equal
+  grpo compare results/sweep-1a2b3c4d results/sweep-5e6f7a8b
+  grpo compare new/seed=* --against old/seed=1 --against old/seed=2 --margin 3 --json
+  grpo compare results/ablate-5e6f7a8b --arm dapo --against results/sweep-1a2b3c4d`,
 		Args: takes("the folders of runs, sweeps or studies", 1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch name := strings.TrimPrefix(o.sortBy, "-"); {
@@ -59,6 +71,15 @@ Columns to sort by: ` + wrapped(report.CompareColumns(), 80) + `.`,
 					name, strings.Join(report.CompareColumns(), ", "))
 			}
 			o.dirs = args
+			if len(o.sides.against) > 0 {
+				if o.csv || o.md || o.equal || o.top > 0 || o.sortBy != "" {
+					return usagef(cmd, "--against prints a test: leave out the flags of the table")
+				}
+				return run(cmd, s, o, runVersus)
+			}
+			if name := changed(cmd, "arm", "against-arm", "margin"); name != "" {
+				return usagef(cmd, "--%s is for a test: add --against", name)
+			}
 			return run(cmd, s, o, runCompare)
 		},
 	}
@@ -70,6 +91,7 @@ Columns to sort by: ` + wrapped(report.CompareColumns(), 80) + `.`,
 	addJSON(c, &o.json)
 	f.BoolVar(&o.md, "md", false, "print as a Markdown table")
 	f.BoolVar(&o.equal, "equal", false, "list the runs that have the same configuration (by its hash) instead")
+	o.sides.add(c, "test the runs or the sweep against those in this `folder` (repeat for each run)")
 	complete(c, "sort-by", report.CompareColumns, cobra.ShellCompDirectiveNoFileComp)
 	return c
 }
@@ -112,8 +134,10 @@ func runCompare(_ context.Context, s *State, o *compareOptions) error {
 	case o.md:
 		text = table.Markdown
 	}
-	_, err = io.WriteString(w, text())
-	return err
+	if _, err := io.WriteString(w, text()); err != nil || o.sortBy != "" || o.top > 0 || o.md {
+		return err
+	}
+	return testTwo(s, o.dirs)
 }
 
 // compareEqual lists runs that were trained more than once, or could be copied.

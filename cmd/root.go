@@ -27,6 +27,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1   // a run failed
 	exitUsage       = 2   // usage or configuration
+	exitUndecided   = 3   // the answer of grpo gate; keep is exitDone, discard exitFailed
 	exitResumable   = 75  // interrupted; the same command continues
 	exitInterrupted = 130 // interrupted before anything could be saved
 )
@@ -55,9 +56,12 @@ func run[O any](c *cobra.Command, s *State, o *O, f func(context.Context, *State
 // exitCode maps an error to the exit code; the only place that does.
 func exitCode(err error) int {
 	var usage *usageError
+	var gate *gateError
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &gate):
+		return gate.code
 	case config.Outside(err):
 		return exitFailed
 	case errors.As(err, &usage), errors.Is(err, config.ErrConfig), isWrongPath(err):
@@ -197,7 +201,7 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 	root.SetFlagErrorFunc(flagError)
 	for _, f := range []func(*State) *cobra.Command{
 		newTrain, newDPO, newEval, newSweep, newAblate, newAssignment, newReport, newSamples, newStatus, newCancel,
-		newCompare, newSFT, newRewardModel, newGenerate, newExport, newExplain, newData, newPull, newReward, newBench,
+		newCompare, newGate, newSFT, newRewardModel, newGenerate, newExport, newExplain, newData, newPull, newReward, newBench,
 		newConfig, newSchema, newVersion, newMan, newTask,
 	} {
 		root.AddCommand(f(s))

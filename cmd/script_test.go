@@ -80,11 +80,15 @@ func (h holding) Step(m rundir.Metrics) {
 //
 // TINY is a small Hugging Face folder, to read only: "tiny DIR" makes a copy of it.
 //
+// EXAMPLES is the folder examples of the repository.
+//
 // With HOLD_RUN=DIR:N in its environment, a run of the sweep in DIR waits
 // after step N (0: before its first step) until it is asked to stop, with HOLD_FOREVER
 // until it is killed.
 func TestScripts(t *testing.T) {
 	shared, err := filepath.Abs(filepath.Join("..", "..", "shared"))
+	expect.OK(t, err)
+	examples, err := filepath.Abs(filepath.Join("..", "examples"))
 	expect.OK(t, err)
 	tiny := decodertest.Folder(t)
 	hub := pullServer(t, tiny, shared)
@@ -95,6 +99,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SHARED", shared)
 			e.Setenv("TINY", tiny) // a tiny Llama checkpoint
 			e.Setenv("HUB", hub)
+			e.Setenv("EXAMPLES", examples)
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {

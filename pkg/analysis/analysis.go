@@ -8,6 +8,7 @@
 //	gain.go                     what a gain is made of; sets of problems besides validation
 //	analysis.go                 the arms of a sweep
 //	plan.go compare.go          which arms are compared, and their differences
+//	versus.go                   two configurations of other folders as such arms
 //	findings*.go                what follows from the numbers: findings.go lists the rules
 //	numbers.go                  how numbers are printed
 package analysis
@@ -161,8 +162,11 @@ type Analysis struct {
 // Arms are compared with the manifest's reference, without one with the best; in a
 // grid of two keys with two values each, arms are compared that differ in one key.
 // It is an error if the runs of the sweep don't belong to its arms and seeds.
-func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
-	a, err := compare(sw)
+func Analyse(sw *sweepdir.Sweep) (*Analysis, error) { return analyseWithin(sw, marginOf(sw)) }
+
+// analyseWithin is [Analyse] with another margin.
+func analyseWithin(sw *sweepdir.Sweep, margin float64) (*Analysis, error) {
+	a, err := compare(sw, margin)
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +175,10 @@ func Analyse(sw *sweepdir.Sweep) (*Analysis, error) {
 	return a, nil
 }
 
-// compare is [Analyse] without findings.
-func compare(sw *sweepdir.Sweep) (*Analysis, error) {
+// compare is [analyseWithin] without findings.
+func compare(sw *sweepdir.Sweep, margin float64) (*Analysis, error) {
 	sw = printableSweep(sw)
-	a := &Analysis{Sweep: sw, Best: -1, Arms: []ArmResult{}, Comparisons: []Comparison{}, Margin: marginOf(sw)}
+	a := &Analysis{Sweep: sw, Best: -1, Arms: []ArmResult{}, Comparisons: []Comparison{}, Margin: margin}
 	for i, arm := range sw.Manifest.Arms {
 		states, err := seedStates(sw, i)
 		if err != nil {

@@ -85,6 +85,10 @@ func (c *Comparison) use(e stats.Estimate) {
 	c.Bound = e.Bound(stats.Alpha)
 }
 
+// Ends are bounds of the true difference, each by itself with the confidence 1 - alpha: it is at least
+// lo, and it is at most hi. NaN for fewer than two seeds.
+func (c *Comparison) Ends(alpha float64) (lo, hi float64) { return c.estimate.Interval(2 * alpha) }
+
 // targetPower is the power of [Comparison.Visible] and [Comparison.SeedsFor].
 const targetPower = 0.8
 

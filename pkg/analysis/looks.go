@@ -108,7 +108,7 @@ func Decide(sw *sweepdir.Sweep) (sweepdir.Decision, error) {
 			now.Runs = append(now.Runs, s)
 		}
 	}
-	a, err := compare(now)
+	a, err := compare(now, marginOf(now))
 	if err != nil {
 		return sweepdir.Decision{}, err
 	}
@@ -322,7 +322,7 @@ func (a *Analysis) alone(added sweepdir.Addition) []Finding {
 			own.Runs = append(own.Runs, s)
 		}
 	}
-	alone, err := compare(own) // the whole sweep was analysed: it has no error
+	alone, err := compare(own, a.Margin) // the whole sweep was analysed: it has no error
 	if err != nil {
 		return nil
 	}

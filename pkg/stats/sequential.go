@@ -78,3 +78,17 @@ func Sequential(arms [][]float64, pairs [][2]int, race bool, looks []Look, weigh
 	}
 	return out
 }
+
+// evenTries is about the number of tries for which [TryLevel] falls slowly.
+const evenTries = 10
+
+// TryLevel is the level of the k-th try, from 1, of any number of tries against one incumbent:
+//
+//	Alpha·m/((k+m-1)·(k+m)),    m = 10
+//
+// A term is Alpha·(m/(k+m-1) - m/(k+m)), so the levels of all tries add up to Alpha, and by
+// Bonferroni's inequality the probability that any try errs is at most Alpha, however the tries depend
+// on each other. The first level is Alpha/11, the tenth Alpha/38, the fiftieth Alpha/354.
+func TryLevel(k int) float64 {
+	return Alpha * evenTries / (float64(k+evenTries-1) * float64(k+evenTries))
+}
