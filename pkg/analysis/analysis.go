@@ -141,7 +141,7 @@ type Analysis struct {
 	BestBadge string `json:"-"`
 	// BestChosen is the mean of the arm with the highest mean over the other seeds, seed by seed: the
 	// reward of an arm that is chosen in this way, without the luck that the choice adds to Best's mean.
-	// NaN unless all candidates have all seeds.
+	// NaN unless all candidates have the same seeds.
 	BestChosen float64 `json:"best_chosen_by_other_seeds"`
 	// Margin is the difference in the final reward that counts as none (report.margin).
 	Margin      float64      `json:"margin"`
@@ -381,29 +381,37 @@ func isCandidate(r ArmResult) bool { return !r.Arm.Control && r.Diverged == 0 &&
 
 // bestChosen is [Analysis.BestChosen].
 func (a *Analysis) bestChosen() float64 {
+	most := 0
+	for _, r := range a.Arms {
+		most = max(most, r.Of(FinalMetric).N)
+	}
 	var candidates []Summary
-	seeds := len(a.Sweep.Manifest.Seeds)
 	for _, r := range a.Arms {
 		final := r.Of(FinalMetric)
-		switch {
-		case !isCandidate(r) || r.Stopped > 0:
-		case final.N < seeds:
-			return math.NaN()
-		default:
-			candidates = append(candidates, final)
+		if !isCandidate(r) || r.Stopped > 0 && final.N < most { // halving or a look has stopped it
+			continue
 		}
+		for s, v := range final.Values {
+			if len(candidates) > 0 && stats.IsFinite(v) != stats.IsFinite(candidates[0].Values[s]) {
+				return math.NaN()
+			}
+		}
+		candidates = append(candidates, final)
 	}
-	if len(candidates) < 2 || seeds < 2 || a.Sweep.Manifest.BestOver != "" {
+	if len(candidates) < 2 || candidates[0].N < 2 || a.Sweep.Manifest.BestOver != "" {
 		return math.NaN()
 	}
-	sum := 0.0
-	for s := range seeds {
+	sum, n := 0.0, float64(candidates[0].N)
+	for s, v := range candidates[0].Values {
+		if !stats.IsFinite(v) {
+			continue
+		}
 		best := slices.MaxFunc(candidates, func(x, y Summary) int { // the first of equals
-			return cmp.Compare(x.Mean*float64(seeds)-x.Values[s], y.Mean*float64(seeds)-y.Values[s])
+			return cmp.Compare(x.Mean*n-x.Values[s], y.Mean*n-y.Values[s])
 		})
 		sum += best.Values[s]
 	}
-	return sum / float64(seeds)
+	return sum / n
 }
 
 // defaultMargin is report.margin of sweeps that do not have the key.

@@ -228,6 +228,9 @@ func (a *Report) comparisonsTable(final bool) Table {
 				each[k] = n.Bare(d)
 			}
 		}
+		for len(each) > 1 && each[len(each)-1] == "-" { // seeds of a later look
+			each = each[:len(each)-1]
+		}
 		t.Rows = append(t.Rows, Row{Cells: []Cell{
 			{Text: x + " − " + y, Sort: fmt.Sprint(i)}, {Text: metricLabel(c.Metric)},
 			{Text: n.Bare(c.Mean) + n.Interval(c.Lo, c.Hi)}, {Text: strings.Join(each, ", ")}, {Text: fmt.Sprint(c.N)},
