@@ -134,8 +134,9 @@ func openArm(s *analysis.Side, dir, arm, flag string) error {
 	var names []string
 	at := -1
 	for i, a := range sw.Manifest.Arms {
-		names = append(names, a.Name)
-		if a.Name == arm || at < 0 && a.Label == arm || arm == "" && len(sw.Manifest.Arms) == 1 {
+		shown := sw.Manifest.NameOf(i) // with the values as they were typed
+		names = append(names, shown)
+		if a.Name == arm || at < 0 && (shown == arm || a.Label == arm) || arm == "" && len(sw.Manifest.Arms) == 1 {
 			at = i
 		}
 	}
