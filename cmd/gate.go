@@ -14,6 +14,7 @@ import (
 	"grpo/pkg/analysis"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
 )
 
 // sideFlags select what a command's folders are tested against, and how.
@@ -37,9 +38,27 @@ func (f *sideFlags) add(c *cobra.Command, against string) {
 		f.margin = points / 100
 		return nil
 	})
+	completeWith(c, "arm", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return armNames(args), cobra.ShellCompDirectiveNoFileComp
+	})
+	completeWith(c, "against-arm", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return armNames(f.against), cobra.ShellCompDirectiveNoFileComp
+	})
 	completeWith(c, "against", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	})
+}
+
+// armNames are the arms of a sweep for the shell; none of other folders.
+func armNames(dirs []string) (names []string) {
+	if dirs = analysis.Distinct(dirs); len(dirs) != 1 { // cobra parses flags twice
+		return nil
+	}
+	m, err := sweepdir.ReadManifest(dirs[0])
+	for i := 0; err == nil && i < len(m.Arms); i++ {
+		names = append(names, textutil.Printable(m.Arms[i].Name, 0))
+	}
+	return names
 }
 
 // open reads both sides.
