@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir ./pkg/reward
 
-.PHONY: all build cuda cuda-test cuda-check cuda-check-build cuda-check-carry test kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
+.PHONY: all aa build cuda cuda-test cuda-check cuda-check-build cuda-check-carry test kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
 
 all: build
 
@@ -113,6 +113,9 @@ fuzz: ## every fuzz target that matches FUZZ in turn, for FUZZTIME (30s, or a co
 # Each fault (a sign, a mask, a divisor, a bound) must fail a test of pkg/rl.
 mutants: ## put bugs into the math, one at a time, and check that the tests catch each (2 minutes)
 	$(GO) test ./pkg/rl -run Mutants -timeout 30m -args -mutants
+
+aa: ## simulate the method of verdicts in worlds whose truth is known, 16,000 sweeps of each (3 minutes)
+	$(GO) test ./pkg/stats ./pkg/report -run 'Worlds|AA' -v -timeout 60m -args -simulations 16000
 
 KILLS ?= 200
 faults: ## break real runs in every known way; KILLS=10 is the short version

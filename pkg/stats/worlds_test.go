@@ -17,7 +17,7 @@ import (
 // as often as they were when this was written, minus 3%.
 //
 //	go test ./pkg/stats -run Worlds -v
-//	go test ./pkg/stats -run Worlds -v -simulations 16000     as in docs/statistics.md
+//	make aa                                                 as in docs/statistics.md
 
 // world draws the final rewards of the arms of one seed.
 type world struct {
