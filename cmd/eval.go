@@ -21,7 +21,6 @@ import (
 	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
-	"grpo/pkg/stats"
 )
 
 var evalKeys = []keyFlag{{"seed", "seed", "uint", "seed of sampling"}, modelKey,
@@ -199,15 +198,15 @@ func showEval(s *State, o *evalOptions, cfg config.Config, out *infer.Evaluated)
 	textutil.Fprintf(w, "split\tdecoding\tanswer reward\t95%% interval\tcorrect_num\terror_num\t"+
 		"formatted, right\tformatted, wrong\tunformatted\tcut\tlength\tmajority answer\n")
 	for _, e := range out.Evals {
-		row := func(name string, c rundir.Counts) {
-			lo, hi := stats.Wilson(c.CorrectNum, c.N, 0.95)
+		row := func(name string, c *rundir.Counts) {
+			lo, hi := analysis.ProblemInterval(&e, c)
 			textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.4f (always %s)\n",
 				e.Split, name, c.AnswerReward, lo, hi, c.CorrectNum, c.ErrorNum,
 				c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Truncated, c.Length, e.MajorityBaseline, e.MajorityAnswer)
 		}
 		for _, name := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
 			if c := analysis.DecodedCounts(&e, name); c != nil && c.N > 0 {
-				row(name, *c)
+				row(name, c)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // value is a metric of a run.
-func (f runFacts) value(name string) float64 { return MetricOf(name).read(&f) }
+func (f runFacts) value(name string) float64 { return MetricOf(name).reader.value(&f) }
 
 // A run whose metrics can be computed by hand.
 func TestFactsOfARun(t *testing.T) {

@@ -58,7 +58,7 @@ func (r *ArmResult) hacked() bool {
 	}
 	format, final := r.Of(FormatMetric).Mean, r.Of(FinalMetric).Mean
 	return format >= hackedFormat && format > r.Of(InitialFormatMetric).Mean &&
-		r.Of(FormattedWrongMetric).Mean/float64(r.Problems) >= hackedWrong &&
+		r.Of(FormattedWrongMetric).Mean/float64(r.Completions(FormattedWrongMetric)) >= hackedWrong &&
 		final <= r.Of(InitialMetric).Mean &&
 		r.Of(TrainRewardMetric).Mean-r.Of(TrainAnswerMetric).Mean >= hackedPay
 }
@@ -218,7 +218,7 @@ func (a *Analysis) bimodalArms() []Finding {
 		}
 		f := a.armFinding(Bimodal, i, FinalMetric)
 		for k := range groups {
-			*groups[k].Numbers = NewSummary(groups[k].Numbers.Values, 1/float64(r.Problems), 0, 1)
+			*groups[k].Numbers = NewSummary(groups[k].Numbers.Values, FinalMetric.resolution(r), 0, 1)
 			f.Parts = append(f.Parts, groups[k])
 		}
 		out = append(out, f)

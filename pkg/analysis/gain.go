@@ -47,12 +47,8 @@ func formatted(c *rundir.Counts) int { return c.FormattedRight + c.FormattedWron
 
 // gain reads a part of the gain of a run with a result.
 func gain(decoding string, part func(Gain) float64) reader {
-	return func(f *runFacts) float64 {
-		if f.result == nil {
-			return math.NaN()
-		}
-		return part(GainOf(DecodedCounts(f.first, decoding), DecodedCounts(&f.result.Final, decoding)))
-	}
+	last := after(decoding, nil).counts
+	return reader{func(f *runFacts) float64 { return part(GainOf(DecodedCounts(f.first, decoding), last(f))) }, last}
 }
 
 func byFormat(g Gain) float64  { return g.Format }
@@ -196,6 +192,8 @@ type SetResult struct {
 	Set      string             `json:"set"` // as in eval.jsonl
 	Problems int                `json:"problems"`
 	Metrics  map[string]Summary `json:"metrics"` // by the name of a [SetMetric]
+
+	sampled int // completions of the last sampled evaluation
 }
 
 // Of is the summary of a metric.
@@ -204,8 +202,8 @@ func (s *SetResult) Of(m *SetMetric) Summary { return s.Metrics[m.Name] }
 // mostSets bounds the sets that are shown of a run: a folder may come from anyone.
 const mostSets = 64
 
-// SetsOf lists the sets that a run was evaluated on: validation, unseen facts, the other
-// sets in the order of its evaluations, and test.
+// SetsOf lists the sets that a run was evaluated on: validation, with the problems of the last evaluation,
+// unseen facts, the other sets in the order of its evaluations, and test.
 func SetsOf(r *rundir.Run) []string {
 	own := []string{rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest}
 	has := func(split string) bool {
@@ -221,7 +219,7 @@ func SetsOf(r *rundir.Run) []string {
 		if len(others) >= mostSets {
 			break
 		}
-		if !slices.Contains(own, e.Split) && !slices.Contains(others, e.Split) {
+		if e.Split != rundir.SplitFinal && !slices.Contains(own, e.Split) && !slices.Contains(others, e.Split) {
 			others = append(others, e.Split)
 		}
 	}
@@ -256,13 +254,17 @@ func setResults(r *ArmResult) []SetResult {
 			}
 			for _, e := range []*rundir.Eval{before, after} {
 				if e != nil {
-					set.Problems = e.Sampled.N
+					set.Problems, set.sampled = e.Problems(), e.Sampled.N
 				}
 			}
 		}
 		for k, m := range SetMetrics {
-			least, most := m.scale.bounds(set.Problems)
-			set.Metrics[m.Name] = NewSummary(values[k], m.scale.resolution(set.Problems, 0), least, most)
+			n := set.Problems
+			if m.of == sampled {
+				n = set.sampled
+			}
+			least, most := m.scale.bounds(n)
+			set.Metrics[m.Name] = NewSummary(values[k], m.scale.resolution(n, 0), least, most)
 		}
 		out = append(out, set)
 	}

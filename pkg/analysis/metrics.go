@@ -29,14 +29,18 @@ type Metric struct {
 	Label    string // for people
 	scale    scale
 	unit     string // after a number, with its space
-	read     reader // its value of a run; NaN where there is none
+	reader          // its value of a run
 	Timed    bool   // it depends on the machine, so it is not in the written tables
 	compared bool   // verdicts compare the arms in this metric
 }
 
 type (
-	reader = func(*runFacts) float64
 	counts = rundir.Counts
+	// reader reads a metric of a run.
+	reader struct {
+		value  func(*runFacts) float64 // NaN where there is none
+		counts func(*runFacts) *counts // of the evaluation that it is of; nil where it is of none
+	}
 )
 
 // The decoding modes.
@@ -49,7 +53,7 @@ const (
 var Metrics []*Metric
 
 func declare(name, label string, scale scale, unit string, read reader) *Metric {
-	m := &Metric{index: len(Metrics), Name: name, Label: label, scale: scale, unit: unit, read: read}
+	m := &Metric{index: len(Metrics), Name: name, Label: label, scale: scale, unit: unit, reader: read}
 	Metrics = append(Metrics, m)
 	return m
 }
@@ -67,20 +71,21 @@ var (
 	InitialMetric = declare("initial", "validation reward before training", rewardScale, "", before(sampled, answerReward))
 	FinalMetric   = compared("final", "final validation reward", rewardScale, "", after(sampled, answerReward))
 	BestMetric    = declare("best", "best validation reward", rewardScale, "",
-		ofResult(func(r *rundir.Result) float64 { return r.Best.Sampled.AnswerReward }))
+		ofEvaluation(atBest, answerReward))
 
 	// After the last step, with greedy decoding.
 	GreedyMetric = compared("greedy", "greedy validation reward", rewardScale, "", after(greedy, answerReward))
 
 	// Sampled, once at the end.
 	TestMetric = declare("test", "test reward", rewardScale, "",
-		ofResult(func(r *rundir.Result) float64 { return sampledReward(r.Test) }))
+		ofEvaluation(func(r *rundir.Result) *counts { return DecodedCounts(r.Test, sampled) }, answerReward))
 	UnseenMetric = declare("unseen", "reward on unseen facts", rewardScale, "",
-		ofResult(func(r *rundir.Result) float64 { return sampledReward(r.Unseen) }))
+		ofEvaluation(func(r *rundir.Result) *counts { return DecodedCounts(r.Unseen, sampled) }, answerReward))
 
 	// The final reward minus that at the last evaluation between 65% and 75% of the
 	// steps made: above 0 where a run still rises. NaN without such an evaluation.
-	LateGainMetric = declare("late_gain", "gain over the last quarter", signedScale, "", (*runFacts).lateGain)
+	LateGainMetric = declare("late_gain", "gain over the last quarter", signedScale, "",
+		reader{(*runFacts).lateGain, ofEvaluation(atBest, answerReward).counts})
 
 	// Counts of the last sampled validation.
 	CorrectMetric        = declare("correct_num", "correct", countScale, "", after(sampled, correctNum))
@@ -92,9 +97,9 @@ var (
 	// The first evaluated steps at which the sampled validation reward reached that
 	// share of the run's own best; NaN where the base level was there already.
 	StepsTo50Metric = declare("steps_to_50", "steps to 50% of the best", stepScale, " steps",
-		func(f *runFacts) float64 { return f.stepsTo(0.5) })
+		ofRun(func(f *runFacts) float64 { return f.stepsTo(0.5) }))
 	StepsTo90Metric = compared("steps_to_90", "steps to 90% of the best", stepScale, " steps",
-		func(f *runFacts) float64 { return f.stepsTo(0.9) })
+		ofRun(func(f *runFacts) float64 { return f.stepsTo(0.9) }))
 
 	// The formatted share of the last sampled validation, and before training.
 	FormatMetric        = declare("format_reward", "formatted share", rewardScale, "", after(sampled, formatReward))
@@ -146,11 +151,11 @@ var (
 	// The largest difference of a token's log-probability between the sampler and the
 	// forward pass of the same weights, over all steps: 0 on the CPU.
 	SamplerDiffMetric = declare("sampler_logprob_max_diff", "largest difference between sampler and learner",
-		plainScale, " nats", func(f *runFacts) float64 { return f.samplerDiff })
+		plainScale, " nats", ofRun(func(f *runFacts) float64 { return f.samplerDiff }))
 
 	// Above 1 where a rollout is used for several updates.
 	UpdatesPerStepMetric = declare("updates_per_step", "updates a step", plainScale, "",
-		(*runFacts).updatesPerStep)
+		ofRun((*runFacts).updatesPerStep))
 	WallMetric = timed(declare("wall_s", "seconds", plainScale, " s",
 		ofResult(func(r *rundir.Result) float64 { return r.WallS })))
 )
@@ -170,13 +175,13 @@ func MetricOf(name string) *Metric {
 	panic("analysis: no metric " + name)
 }
 
-// resolution is the unit in which an arm's metric is counted; 0 for a mean over many tokens. problems and
-// evalEvery are those of the arm, 0 while unknown.
-func (s scale) resolution(problems int, evalEvery float64) float64 {
+// resolution is the unit in which an arm's metric is counted; 0 for a mean over many tokens. completions
+// are those of the evaluation and evalEvery the arm's, 0 while unknown.
+func (s scale) resolution(completions int, evalEvery float64) float64 {
 	switch s {
 	case rewardScale, signedScale:
-		if problems > 0 {
-			return 1 / float64(problems)
+		if completions > 0 {
+			return 1 / float64(completions)
 		}
 	case countScale:
 		return 1
@@ -187,16 +192,33 @@ func (s scale) resolution(problems int, evalEvery float64) float64 {
 }
 
 // resolution is that of the metric's scale for an arm.
-func (m *Metric) resolution(r *ArmResult) float64 { return m.scale.resolution(r.Problems, r.evalEvery) }
+func (m *Metric) resolution(r *ArmResult) float64 {
+	return m.scale.resolution(r.Completions(m), r.evalEvery)
+}
 
-// bounds is the range of a metric; problems is 0 while unknown.
-func (s scale) bounds(problems int) (least, most float64) {
+// Completions is the number of completions of a run that a metric is a share or a count of: one for each
+// problem, or several (eval.final_samples). 0 while unknown.
+func (r *ArmResult) Completions(m *Metric) int {
+	if m.counts == nil {
+		return r.Problems
+	}
+	n := 0
+	for i := range r.facts {
+		if c := m.counts(&r.facts[i]); c != nil {
+			n = max(n, c.N)
+		}
+	}
+	return n
+}
+
+// bounds is the range of a metric; completions is 0 while unknown.
+func (s scale) bounds(completions int) (least, most float64) {
 	switch s {
 	case rewardScale:
 		return 0, 1
 	case countScale:
-		if problems > 0 {
-			return 0, float64(problems)
+		if completions > 0 {
+			return 0, float64(completions)
 		}
 	case signedScale:
 		return -1, 1
@@ -210,10 +232,10 @@ func (s scale) bounds(problems int) (least, most float64) {
 func (m *Metric) summarize(r *ArmResult) Summary {
 	values := make([]float64, len(r.facts))
 	for i := range r.facts {
-		if values[i] = m.read(&r.facts[i]); !stats.IsFinite(values[i]) {
+		if values[i] = m.value(&r.facts[i]); !stats.IsFinite(values[i]) {
 			values[i] = math.NaN()
 		}
 	}
-	least, most := m.scale.bounds(r.Problems)
+	least, most := m.scale.bounds(r.Completions(m))
 	return NewSummary(values, m.resolution(r), least, most)
 }

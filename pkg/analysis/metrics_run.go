@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"math"
 
 	"grpo/pkg/rundir"
@@ -23,7 +24,7 @@ type runFacts struct {
 
 	majority       float64 // the majority-answer baseline; NaN while unknown
 	majorityAnswer string
-	problems       int     // size of the validation set; 0 while unknown
+	problems       int     // size of the validation set of the final reward; 0 while unknown
 	steps          int     // that the run makes; 0 while unknown
 	evalEvery      float64 // steps between evaluations; 0 while unknown
 }
@@ -39,9 +40,11 @@ func factsOf(s sweepdir.RunState) runFacts {
 		f.steps = r.Status.Steps
 	}
 	validation := func(e *rundir.Eval) {
-		f.majority, f.majorityAnswer, f.problems = e.MajorityBaseline, e.MajorityAnswer, e.Sampled.N
+		f.majority, f.majorityAnswer, f.problems = e.MajorityBaseline, e.MajorityAnswer, e.Problems()
 	}
-	if f.first = Evaluation(r, rundir.SplitVal, AtStart); f.first != nil {
+	// The problems of the final reward, which an unfinished run has too.
+	f.first = cmp.Or(Evaluation(r, rundir.SplitFinal, AtStart), Evaluation(r, rundir.SplitVal, AtStart))
+	if f.first != nil {
 		validation(f.first)
 	}
 	f.evalEvery = evalInterval(r)
@@ -69,25 +72,45 @@ func LargestSamplerDiff(r *rundir.Run) float64 {
 	return largest
 }
 
-// before reads the validation before training.
-func before(decoding string, of func(*counts) float64) reader {
-	return func(f *runFacts) float64 { return countsValue(DecodedCounts(f.first, decoding), of) }
-}
+// ofRun reads what is not of one evaluation.
+func ofRun(of func(*runFacts) float64) reader { return reader{value: of} }
 
 // ofResult reads the result of a run.
 func ofResult(of func(*rundir.Result) float64) reader {
-	return func(f *runFacts) float64 {
+	return ofRun(func(f *runFacts) float64 {
 		if f.result == nil {
 			return math.NaN()
 		}
 		return of(f.result)
-	}
+	})
+}
+
+// ofCounts reads the counts of an evaluation.
+func ofCounts(find func(*runFacts) *counts, of func(*counts) float64) reader {
+	return reader{func(f *runFacts) float64 { return countsValue(find(f), of) }, find}
+}
+
+// ofEvaluation reads an evaluation of a run with a result.
+func ofEvaluation(find func(*rundir.Result) *counts, of func(*counts) float64) reader {
+	return ofCounts(func(f *runFacts) *counts {
+		if f.result == nil {
+			return nil
+		}
+		return find(f.result)
+	}, of)
+}
+
+// before reads the validation before training.
+func before(decoding string, of func(*counts) float64) reader {
+	return ofCounts(func(f *runFacts) *counts { return DecodedCounts(f.first, decoding) }, of)
 }
 
 // after reads the last validation of a run with a result.
 func after(decoding string, of func(*counts) float64) reader {
-	return ofResult(func(r *rundir.Result) float64 { return countsValue(DecodedCounts(&r.Final, decoding), of) })
+	return ofEvaluation(func(r *rundir.Result) *counts { return DecodedCounts(&r.Final, decoding) }, of)
 }
+
+func atBest(r *rundir.Result) *counts { return &r.Best.Sampled }
 
 // countsValue is NaN for a decoding that was not made.
 func countsValue(c *counts, of func(*counts) float64) float64 {
@@ -95,11 +118,6 @@ func countsValue(c *counts, of func(*counts) float64) float64 {
 		return math.NaN()
 	}
 	return of(c)
-}
-
-// sampledReward is NaN for an evaluation that was not made.
-func sampledReward(e *rundir.Eval) float64 {
-	return countsValue(DecodedCounts(e, sampled), answerReward)
 }
 
 func answerReward(c *counts) float64     { return c.AnswerReward }
@@ -113,14 +131,14 @@ func completionLength(c *counts) float64 { return c.Length }
 
 // lastSteps averages over the last tenth of the training steps.
 func lastSteps(of func(*rundir.Metrics) float64) reader {
-	return func(f *runFacts) float64 {
+	return ofRun(func(f *runFacts) float64 {
 		var x []float64
 		for i := range f.lastMetrics {
 			x = append(x, of(&f.lastMetrics[i]))
 		}
 		mean, _, _ := stats.MeanSD(x)
 		return mean
-	}
+	})
 }
 
 // updatesPerStep is the mean number of optimizer updates per training step.

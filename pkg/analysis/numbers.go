@@ -48,14 +48,14 @@ type NumberFormat struct {
 	unit    string
 }
 
-// FormatOf chooses how a metric is printed. problems is the size of the validation
-// set, 0 if it is not one size; of are values that must differ in print if they do.
-func FormatOf(m *Metric, problems int, of ...float64) NumberFormat {
+// FormatOf chooses how a metric is printed. completions are what it is a count of
+// ([ArmResult.Completions]), 0 if that is not one number; of are values that must differ in print if they do.
+func FormatOf(m *Metric, completions int, of ...float64) NumberFormat {
 	switch {
 	case m.scale == rewardScale || m.scale == signedScale:
 		return NumberFormat{factor: 100, digits: 1, percent: true}
-	case m.scale == countScale && problems > 0:
-		return NumberFormat{factor: 100 / float64(problems), digits: 1, percent: true}
+	case m.scale == countScale && completions > 0:
+		return NumberFormat{factor: 100 / float64(completions), digits: 1, percent: true}
 	case m.scale == tokenScale:
 		return NumberFormat{factor: 1, digits: 1, unit: m.unit}
 	case m.scale == stepScale:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
@@ -106,6 +107,30 @@ func DecodedCounts(e *rundir.Eval, decoding string) *rundir.Counts {
 		return e.Greedy
 	}
 	return &e.Sampled
+}
+
+// ProblemInterval is the 95% Wilson interval of the answer reward of a decoding of an evaluation, over its
+// problems. Several samples of a problem count as one: it is then wider than need be, not too narrow.
+func ProblemInterval(e *rundir.Eval, c *rundir.Counts) (lo, hi float64) {
+	samples := 1
+	if c == &e.Sampled {
+		samples = max(1, e.Samples)
+	}
+	n := c.N / samples // one less of an evaluation that was interrupted within a problem
+	return stats.Wilson(min(float64(c.CorrectNum)/float64(samples), float64(n)), n, stats.Level)
+}
+
+// CurveNote says which problems the rewards before and after training are of where those of the curve are
+// others or fewer (eval.final_size, eval.final_samples); empty where they are the same.
+func CurveNote(runs []*rundir.Run) string {
+	return strings.Join(Unique(runs, func(r *rundir.Run) string {
+		if r.Result == nil || r.Result.Final.Split != rundir.SplitFinal {
+			return ""
+		}
+		return fmt.Sprintf("the reward after training is of %s, the one before of %s; the curve and the best step are of "+
+			"the first %d of these problems, one completion each", r.Result.Final.OutOf("validation problem"),
+			r.Result.Initial.OutOf("problem"), r.Result.Best.Problems())
+	}), "; ")
 }
 
 // LastStep is the last step that the folder knows of.

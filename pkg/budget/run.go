@@ -64,7 +64,7 @@ func runParts(m *policy.Model, cfg config.Config, d Data, lengths []int, threads
 	size, a, c, e := m.Size, cfg.Algorithm, cfg.Rollout, cfg.Eval
 	one := size.ParamBytes()
 	all, part := runBatches(m, cfg, d.Template, lengths)
-	evaluated := evaluationBatch(m, d.Template, d.Evaluated, e.MaxTokens)
+	evaluated := evaluationBatch(m, d.Template, d.Evaluated, e.FinalSamples, e.MaxTokens)
 	learn := model.Use{Learner: true, Learn: part, Samplers: 1, Sample: []model.BatchSize{all, evaluated}}
 	sets := 3.0 // of parameters: the current ones and two moments
 	if c.Stale() {
@@ -131,7 +131,7 @@ func runParts(m *policy.Model, cfg config.Config, d Data, lengths []int, threads
 // Evaluation bounds the memory of sampling completions of problems with the settings of evaluations.
 func Evaluation(m *policy.Model, cfg config.Config, t gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
 	size, e := m.Size, cfg.Eval
-	batch := evaluationBatch(m, t, problems, e.MaxTokens)
+	batch := evaluationBatch(m, t, problems, e.FinalSamples, e.MaxTokens)
 	use := model.Use{Samplers: 1, Sample: []model.BatchSize{batch}}
 	return Memory{Parts: append([]Part{
 		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
@@ -204,9 +204,9 @@ func sharedTokens(tok model.Tokenizer, t gsm8k.Template) float64 {
 	return float64(max(0, len(tok.Start())+len(tok.Encode(t.Prefix))-1))
 }
 
-// evaluationBatch is a split's prompts, with one completion each.
-func evaluationBatch(m *policy.Model, t gsm8k.Template, problems []gsm8k.Problem, maxTokens int) model.BatchSize {
-	b := batchOf(policy.PromptLengths(m.Tokenizer, t, problems), len(problems), 1, maxTokens)
+// evaluationBatch is a split's prompts, with this many sampled completions of each.
+func evaluationBatch(m *policy.Model, t gsm8k.Template, problems []gsm8k.Problem, samples, maxTokens int) model.BatchSize {
+	b := batchOf(policy.PromptLengths(m.Tokenizer, t, problems), len(problems)*samples, samples, maxTokens)
 	b.Shared = sharedTokens(m.Tokenizer, t)
 	return b
 }
@@ -214,9 +214,9 @@ func evaluationBatch(m *policy.Model, t gsm8k.Template, problems []gsm8k.Problem
 // evaluationBytes is the memory for completing a split. Greedy decoding may start while the sampled
 // completions are still in memory.
 func evaluationBytes(size model.Size, b model.BatchSize, greedy bool) float64 {
-	bytes := size.SampledBytes(b.Prompts, 1, b.Longest)
+	bytes := size.SampledBytes(b.Completions, 1, b.Longest)
 	if greedy {
-		bytes *= 2
+		bytes += size.SampledBytes(b.Prompts, 1, b.Longest)
 	}
 	return bytes + 8*b.PromptTokens
 }

@@ -16,7 +16,7 @@ import (
 func SFT(m *policy.Model, cfg config.SFT, t gsm8k.Template, train, val []gsm8k.Problem, threads int,
 	all ...[]gsm8k.Problem) Memory {
 	return orAdapters(m, "lora.rank", func(m *policy.Model) Memory {
-		size, evaluated := m.Size, evaluationBatch(m, t, val, cfg.EvalTokens)
+		size, evaluated := m.Size, evaluationBatch(m, t, val, 1, cfg.EvalTokens)
 		prompt, completion := longestExample(m, cfg, t, train)
 		always := append([]Part{
 			{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), m.Smaller()},

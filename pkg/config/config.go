@@ -188,6 +188,10 @@ type Eval struct {
 	SVAMPFile       string   `yaml:"svamp_file" neutral:"" needs:"svamp"`
 	SetSize         int      `yaml:"set_size" in:"sizeOrNone" neutral:"0" needs:"set-files"`
 	SetsEveryNSteps int      `yaml:"sets_every_n_steps" in:"counterOrNone" neutral:"0" needs:"set-files"`
+	// FinalSize is the number of validation problems of the last evaluation, and FinalSamples that of the
+	// completions of each of these and of each test problem.
+	FinalSize    int `yaml:"final_size" in:"sizeOrNone" neutral:"0"`
+	FinalSamples int `yaml:"final_samples" in:"size" neutral:"1"`
 }
 
 // Names in eval.sets.

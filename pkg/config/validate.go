@@ -107,6 +107,9 @@ func (c *Config) validateEval(v *validator) {
 	}
 	atMost(v, &e.MinTokens, longest)
 	v.multiple(&e.SetsEveryNSteps, &e.EveryNSteps) // other steps have no evaluation
+	if e.FinalSize > 0 && e.FinalSize < c.Data.ValSize {
+		v.reject("%s must be at least %s (0 = the same)", &e.FinalSize, &c.Data.ValSize)
+	}
 	known := []string{SetValidation, SetUnseen, SetSVAMP}
 	for i, s := range e.Sets {
 		if !slices.Contains(known, s) && !isPath(s) {
@@ -127,7 +130,7 @@ func (c *Config) validateEval(v *validator) {
 			&e.SVAMPFile, &e.Sets)
 	}
 	// Names of sets are those of splits in eval.jsonl.
-	taken := []string{"train", "val", "test", SetValidation, SetUnseen}
+	taken := []string{"train", "val", "val_final", "test", SetValidation, SetUnseen}
 	for _, f := range e.SetFiles() {
 		if slices.Contains(taken, f.Name) {
 			v.reject("%s: the set of %s would be called %q, like another one (rename the file)",

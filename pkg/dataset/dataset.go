@@ -21,6 +21,10 @@ import (
 type Splits struct {
 	SFT, Train, Val, Test, Unseen []gsm8k.Problem
 
+	// Final are the validation problems of the last evaluation if those are more (eval.final_size): Val
+	// is their beginning.
+	Final []gsm8k.Problem
+
 	Sets []Set // more problems to evaluate on, read from files (eval.sets)
 
 	Overlap int      // questions of Train that are also in SFT
@@ -36,7 +40,7 @@ type Set struct {
 
 // Of loads the problems that a configuration trains and evaluates on.
 func Of(c config.Config) (*Splits, error) {
-	p, err := Load(c.Data)
+	p, err := load(c.Data, c.Eval.FinalSize)
 	if err != nil {
 		return nil, err
 	}
@@ -60,29 +64,51 @@ func Of(c config.Config) (*Splits, error) {
 
 // Evaluated are the problems of all evaluations, by their split in eval.jsonl.
 func (p *Splits) Evaluated() []Set {
-	return append([]Set{
+	sets := append([]Set{
 		{rundir.SplitVal, p.Val}, {rundir.SplitTest, p.Test}, {rundir.SplitUnseen, p.Unseen},
 	}, p.Sets...)
+	if len(p.Final) > 0 {
+		sets = append(sets, Set{rundir.SplitFinal, p.Final})
+	}
+	return sets
 }
 
-// Configured are the sets of eval.sets that have problems.
+// Configured are the sets of eval.sets that have problems, as at the last evaluation of a run.
 func (p *Splits) Configured() []Set {
-	sets := append([]Set{{rundir.SplitVal, p.Val}, {rundir.SplitUnseen, p.Unseen}}, p.Sets...)
+	sets := append([]Set{{rundir.SplitVal, p.LastVal()}, {rundir.SplitUnseen, p.Unseen}}, p.Sets...)
 	return slices.DeleteFunc(sets, func(s Set) bool { return len(s.Problems) == 0 })
 }
 
+// LastVal are the validation problems of the last evaluation.
+func (p *Splits) LastVal() []gsm8k.Problem {
+	if len(p.Final) > 0 {
+		return p.Final
+	}
+	return p.Val
+}
+
 // Load generates or reads the problems that d asks for.
-func Load(d config.Data) (*Splits, error) {
-	p := &Splits{}
+func Load(d config.Data) (*Splits, error) { return load(d, 0) }
+
+// load reads final validation problems for the last evaluation; 0 means the same as for the others.
+func load(d config.Data, final int) (*Splits, error) {
+	p, curve := &Splits{}, d.ValSize
+	if final > 0 && curve > 0 {
+		d.ValSize = max(curve, final)
+	}
 	if d.Source == "generated" {
 		s, err := gsm8k.Generate(gsm8k.GenOptions{
 			Seed: d.GeneratorSeed, WeightAdd: d.WeightAdd, WeightSub: d.WeightSub, WeightMul: d.WeightMul,
 			ValSize: d.ValSize, TestSize: d.TestSize, UnseenSize: d.UnseenSize, TrainSize: d.TrainSize,
 		})
 		if err != nil {
+			if final > curve {
+				err = fmt.Errorf("eval.final_size is %d: %w", final, err)
+			}
 			return nil, config.Invalid(err)
 		}
 		p.SFT, p.Train, p.Val, p.Test, p.Unseen = s.SFT, s.Train, s.Val, s.Test, s.Unseen
+		p.cutVal(curve)
 		for i := range p.SFT {
 			p.SFT[i].Answer = gsm8k.AnnotationMode(d.Annotations).Apply(p.SFT[i].Answer)
 		}
@@ -110,6 +136,10 @@ func Load(d config.Data) (*Splits, error) {
 		}
 	}
 	p.SFT, p.Overlap = p.Train, len(p.Train)
+	if n := len(p.Val); n > 0 && final > 0 && (n < final || curve == 0 && n > final) {
+		return nil, config.Invalid(fmt.Errorf("load problems: eval.final_size is %d, but %s has %d validation problems "+
+			"(0 = as many as data.val_size takes)", final, d.ValFile, n))
+	}
 	for _, s := range []struct {
 		name     string
 		problems []gsm8k.Problem
@@ -120,7 +150,15 @@ func Load(d config.Data) (*Splits, error) {
 				n, s.name, d.TrainFile))
 		}
 	}
+	p.cutVal(curve)
 	return p, nil
+}
+
+// cutVal keeps the first n validation problems for the curve (0 = all), and all for the last evaluation.
+func (p *Splits) cutVal(n int) {
+	if n > 0 && n < len(p.Val) {
+		p.Val, p.Final = p.Val[:n:n], p.Val
+	}
 }
 
 // read reads the first limit problems (0 = all) of the file that a key names.
@@ -146,7 +184,7 @@ func (p *Splits) read(path, key, sizeKey string, limit int, opt gsm8k.ReadOption
 
 // Split returns an evaluation split by its name in eval.jsonl.
 func (p *Splits) Split(name string) ([]gsm8k.Problem, error) {
-	splits := map[string][]gsm8k.Problem{"train": p.Train, "val": p.Val, "test": p.Test, "unseen": p.Unseen}
+	splits := map[string][]gsm8k.Problem{"train": p.Train, "val": p.LastVal(), "test": p.Test, "unseen": p.Unseen}
 	s, known := splits[name]
 	if !known {
 		names := []string{"train", "val", "test", "unseen"}

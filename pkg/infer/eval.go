@@ -72,6 +72,10 @@ func EvaluateCheckpoint(ctx context.Context, o EvalOptions) (*Evaluated, error) 
 	e.Samples, e.Finite, e.Progress, e.Stop = o.Samples, true, o.Progress, ctx.Err
 	out := &Evaluated{Warnings: []string{}}
 	for _, set := range sets {
+		e.Group, e.Right = 1, set.Name == rundir.SplitVal || set.Name == rundir.SplitTest
+		if e.Right {
+			e.Group = cfg.Eval.FinalSamples
+		}
 		eval, kept, err := Evaluate(s.Policy, s.sampler, e, set.Name, set.Problems, 0)
 		out.Partial = err != nil && errors.Is(err, ctx.Err())
 		if err != nil && !out.Partial {
@@ -80,17 +84,21 @@ func EvaluateCheckpoint(ctx context.Context, o EvalOptions) (*Evaluated, error) 
 		out.Evals, out.Samples = append(out.Evals, eval), append(out.Samples, kept...)
 		out.Warnings = append(out.Warnings, CutWarnings(eval, cfg.Eval.MaxTokens)...)
 		if out.Partial {
-			out.Warnings = append(out.Warnings, interruptedAt(eval, len(set.Problems), len(sets)-len(out.Evals)))
+			out.Warnings = append(out.Warnings, interruptedAt(eval, len(set.Problems)*e.Group, len(sets)-len(out.Evals)))
 			break
 		}
 	}
 	return out, nil
 }
 
-// interruptedAt says how much of an evaluation of a set of n problems was done, and how many sets were left.
+// interruptedAt says how much of an evaluation of n completions was done, and how many sets were left.
 func interruptedAt(e rundir.Eval, n, left int) string {
+	unit := "problem"
+	if e.Samples > 1 {
+		unit = "completion"
+	}
 	done := fmt.Sprintf("partial: interrupted when %d of %s of %s were sampled",
-		e.Sampled.N, textutil.Count(n, "problem"), e.Split)
+		e.Sampled.N, textutil.Count(n, unit), e.Split)
 	if e.Greedy != nil {
 		done += fmt.Sprintf(" and %d decoded greedily", e.Greedy.N)
 	}

@@ -22,7 +22,9 @@ type Evaluation struct {
 	Seed     uint64
 	Template gsm8k.Template
 	Sampling model.Sampling // of the sampled decoding
+	Group    int            // sampled completions of a problem; 0 = 1
 	Greedy   bool           // decode greedily too
+	Right    bool           // record right or wrong of each sampled completion
 	Samples  int            // completions to keep as rundir.Sample, per decoding mode
 	Finite   bool           // logits that are not finite are an error; a training run records them as a divergence
 	Progress model.Progress
@@ -52,27 +54,44 @@ func splitStream(split string) uint32 {
 	return h.Sum32() | 1<<31
 }
 
-// Evaluate decodes every problem of a split, once sampled and, with e.Greedy,
+// Evaluate decodes every problem of a split, e.Group times sampled and, with e.Greedy,
 // once greedily, and counts the outcomes. The random numbers depend on seed,
-// split, step and the problem's index, not on the batch. With the error of e.Stop come the counts and samples of
-// the completions that are complete.
+// split, step and the indexes of problem and sample, not on the batch. With the
+// error of e.Stop come the counts and samples of the completions that are complete.
 func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, problems []gsm8k.Problem,
 	step int) (rundir.Eval, []EvalSample, error) {
 	out := rundir.Eval{Step: step, Split: split}
 	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
 	prompts := policy.EncodePrompts(p, e.Template, problems)
+	group := max(1, e.Group)
+	if group > 1 {
+		out.Samples = group
+	}
 	draws := model.Draws{Stream: rng.New(e.Seed, rng.Evaluation), A: uint32(step), C: splitStream(split)}
+	if group > 1 { // sample k takes the stream C + k
+		draws.C = (draws.C + 1) << 16
+	}
 	names, settings := []string{"sampled"}, []model.Sampling{e.Sampling}
 	if e.Greedy {
 		greedy := e.Sampling
 		greedy.Greedy, greedy.TopK, greedy.TopP = true, 0, 1
 		names, settings = append(names, "greedy"), append(settings, greedy)
 	}
-	watch := e.Progress.Watch("evaluating "+split, len(settings)*len(prompts), e.Sampling.MaxTokens, e.Stop)
+	watch := e.Progress.Watch("evaluating "+split, (group+len(settings)-1)*len(prompts), e.Sampling.MaxTokens, e.Stop)
 	for i := range settings {
 		settings[i].Watch = watch
 	}
-	completions, err := model.SampleEach(s, prompts, 1, settings, draws)
+	// Decodings with as many completions of a problem read its prompt once.
+	together := len(settings)
+	if group > 1 {
+		together = 1
+	}
+	completions, err := model.SampleEach(s, prompts, group, settings[:together], draws)
+	if err == nil && together < len(settings) {
+		var greedy [][]model.Completion
+		greedy, err = model.SampleEach(s, prompts, 1, settings[together:], draws)
+		completions = append(completions, greedy...)
+	}
 	stopped := err != nil && e.Stop != nil && errors.Is(err, e.Stop())
 	if err != nil && !stopped {
 		return out, nil, err
@@ -84,25 +103,32 @@ func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, probl
 				return out, nil, fmt.Errorf("evaluate %s, %s: %w", split, name, err)
 			}
 		}
+		each := len(completions[mode]) / max(1, len(problems))
 		var tally Counter
+		right, shown := make([]bool, len(completions[mode])), 0
 		for i, c := range completions[mode] {
 			if !e.Sampling.Complete(c) {
 				continue
 			}
-			text := p.Decode(c.Tokens)
-			v := gsm8k.Grade(text, c.Ended, problems[i].Gold)
+			problem, text := problems[i/each], p.Decode(c.Tokens)
+			v := gsm8k.Grade(text, c.Ended, problem.Gold)
 			tally.Add(v, c)
-			if tally.n <= e.Samples {
-				sample := NewSample(e.Template, problems[i], c, text, v)
+			right[i] = v.Right
+			if i%each == 0 && shown < e.Samples {
+				shown++
+				sample := NewSample(e.Template, problem, c, text, v)
 				sample.Step, sample.Split, sample.Decoding, sample.Reward = step, split, name, sample.AnswerReward
-				kept = append(kept, EvalSample{sample, problems[i].Question, cmp.Or(sample.Why(), "right")})
+				kept = append(kept, EvalSample{sample, problem.Question, cmp.Or(sample.Why(), "right")})
 			}
 		}
 		counts := tally.Counts()
 		if name == "greedy" {
 			out.Greedy = &counts
-		} else {
-			out.Sampled = counts
+			continue
+		}
+		out.Sampled = counts
+		if e.Right && counts.N == len(right) {
+			out.Right = rundir.RightOf(right, each)
 		}
 	}
 	return out, kept, err

@@ -32,7 +32,7 @@ func finalByArm(v *view) *figure {
 	if len(rows) == 0 {
 		return nil
 	}
-	p := newRowsPanel(rewardLabel(v.runs), names)
+	p := newRowsPanel(rewardLabel(atEnd(v.runs)), names)
 	p.addLevels(v.levels()...)
 	var all []estimate
 	for i, a := range rows {
@@ -137,7 +137,7 @@ func (v *view) finalCaption(written bool) []string {
 }
 
 func (v *view) finalPoint() string {
-	return "Each point: share of " + heldOut(v.runs) + " answered right after the last step, " +
+	return "Each point: share of " + heldOut(atEnd(v.runs)) + " answered right after the last step, " +
 		analysis.SampledAt(v.runs) + "."
 }
 

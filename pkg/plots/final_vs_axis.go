@@ -34,7 +34,7 @@ func axisName(a sweepdir.Axis) string { return cmp.Or(a.Label, a.Key) }
 func (v *view) finalVsAxis(x, lines int) *figure {
 	axis := v.manifest().Axes[x]
 	pos := newPosition(axis)
-	p := newPanel(axisName(axis)+pos.kind, rewardLabel(v.runs))
+	p := newPanel(axisName(axis)+pos.kind, rewardLabel(atEnd(v.runs)))
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = pos.lo, pos.hi, 0, 1
 	p.X.Tick.Marker = plot.ConstantTicks(pos.stagger(vg.Length(v.width(pageWidth)) * vg.Inch * 0.86))
 	p.Y.Tick.Marker = niceTicks{want: 5}

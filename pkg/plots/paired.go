@@ -56,7 +56,7 @@ func pairedDifference(v *view) *figure {
 		fig.caption = []string{v.meanAndInterval(true, true) + "; filled: separable from 0 " +
 			"at the 5% level after the adjustment; small circles: each seed."}
 	}
-	fig.caption = append(fig.caption, "1 point = 1% of "+heldOut(v.runs)+".")
+	fig.caption = append(fig.caption, "1 point = 1% of "+heldOut(atEnd(v.runs))+".")
 	if !analysis.OtherProblems(v.manifest().Varied) {
 		fig.notes = []string{"The difference of a seed is between two arms with the same problems " +
 			"in the same order."}

@@ -181,7 +181,7 @@ func trainVsValidation(v *view) *figure {
 	fig := &figure{
 		title: "Training and validation answer reward", width: v.width(wideWidth), panelHeight: panelInches,
 		xLabel: stepLabel(v.infos), yLabel: "answer reward (fraction correct)",
-		caption: []string{v.meanCaption(false), "Training: " + v.batchPoint(), "Validation: " + heldOut(v.runs) + "."},
+		caption: []string{v.meanCaption(false), "Training: " + v.batchPoint(), "Validation: " + heldOut(onCurve(v.runs)) + "."},
 		notes:   []string{"Training: the answer reward, whatever reward was trained on."},
 	}
 	if v.columns() < 3 {

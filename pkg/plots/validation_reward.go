@@ -22,23 +22,26 @@ func validationReward(v *view) *figure {
 
 // validationChart draws the validation answer reward on the x axis of c.
 func (v *view) validationChart(c chart) *figure {
-	c.reward, c.yLabel, c.y = true, rewardLabel(v.runs), validationOf
+	c.reward, c.yLabel, c.y = true, rewardLabel(onCurve(v.runs)), validationOf
 	c.band = shareOf(v.leastProblems())
 	fig := c.draw(v)
 	if fig != nil {
-		fig.caption = []string{v.meanCaption(true), "Each point: share of " + heldOut(v.runs) + " answered right, " +
+		fig.caption = []string{v.meanCaption(true), "Each point: share of " + heldOut(onCurve(v.runs)) + " answered right, " +
 			analysis.SampledAt(v.runs) + "; in brackets: last value."}
+		if note := analysis.CurveNote(v.runs); note != "" {
+			fig.notes = append(fig.notes, "In tables, "+note+".")
+		}
 	}
 	return fig
 }
 
-// leastProblems is the smallest number of validation problems of any arm, 0 while
+// leastProblems is the smallest number of validation problems of the curve of any arm, 0 while
 // unknown: one problem of it is the coarsest unit in which rewards are counted.
 func (v *view) leastProblems() int {
 	least := 0
-	for _, a := range v.arms {
-		if a.Problems > 0 && (least == 0 || a.Problems < least) {
-			least = a.Problems
+	for _, e := range evaluations(v.runs, rundir.SplitVal) {
+		if n := e.Problems(); n > 0 && (least == 0 || n < least) {
+			least = n
 		}
 	}
 	return least
@@ -61,7 +64,7 @@ func runsValidation(runs []*rundir.Run) (*figure, error) {
 	if len(evaluations(runs, rundir.SplitVal)) == 0 {
 		return nil, errors.New("draw validation reward: no run has a validation yet")
 	}
-	p := newStepPanel(infos, lastStep(runs), rewardLabel(runs))
+	p := newStepPanel(infos, lastStep(runs), rewardLabel(onCurve(runs)))
 	p.setY(yAxis{hi: 1})
 	p.Y.Tick.Marker = niceTicks{want: 5}
 	p.drawValidation(runs)
@@ -136,7 +139,7 @@ func runLevels(runs []*rundir.Run) []level {
 func wilson(r *rundir.Run, decoding string) (lo, hi analysis.Series) {
 	for _, e := range analysis.EvalsOf(r, rundir.SplitVal) {
 		if c := analysis.DecodedCounts(&e, decoding); c != nil && c.N > 0 {
-			l, h := stats.Wilson(c.CorrectNum, c.N, stats.Level)
+			l, h := analysis.ProblemInterval(&e, c)
 			lo = append(lo, analysis.Point{X: float64(e.Step), Y: l})
 			hi = append(hi, analysis.Point{X: float64(e.Step), Y: h})
 		}
@@ -160,7 +163,7 @@ func (p *panel) addUnseen(name string, k curve, s style) {
 }
 
 func validationCaption(runs []*rundir.Run, infos []analysis.RunInfo) []string {
-	size := heldOut(runs)
+	size := heldOut(onCurve(runs))
 	if n := problems(runs, rundir.SplitUnseen); n != "" {
 		size += " (unseen facts: " + n + ")"
 	}

@@ -138,9 +138,9 @@ func (v *view) setting() string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "  ·  ")
 }
 
-// rewardLabel is the axis label of the validation reward.
-func rewardLabel(runs []*rundir.Run) string {
-	if n := problems(runs, rundir.SplitVal); n != "" {
+// rewardLabel is the axis label of the validation reward on n problems; n is empty if they differ.
+func rewardLabel(n string) string {
+	if n != "" {
 		return fmt.Sprintf("validation answer reward (fraction correct of %s)", n)
 	}
 	return "validation answer reward (fraction correct)"
@@ -150,8 +150,21 @@ func rewardLabel(runs []*rundir.Run) string {
 // differ.
 func problems(runs []*rundir.Run, split string) string {
 	return analysis.Common(evaluations(runs, split), func(e rundir.Eval) string {
-		return fmt.Sprint(e.Sampled.N)
+		return fmt.Sprint(e.Problems())
 	})
+}
+
+// onCurve is the number of problems of the validations during training, and atEnd that of the last ones.
+func onCurve(runs []*rundir.Run) string { return problems(runs, rundir.SplitVal) }
+
+func atEnd(runs []*rundir.Run) string {
+	var last []rundir.Eval
+	for _, r := range runs {
+		if e := analysis.AnyValidation(r); e != nil {
+			last = append(last, *e)
+		}
+	}
+	return analysis.Common(last, func(e rundir.Eval) string { return fmt.Sprint(e.Problems()) })
 }
 
 func evaluations(runs []*rundir.Run, split string) []rundir.Eval {
@@ -163,9 +176,7 @@ func evaluations(runs []*rundir.Run, split string) []rundir.Eval {
 }
 
 // heldOut is "1024 held-out problems".
-func heldOut(runs []*rundir.Run) string {
-	return strings.TrimSpace(problems(runs, rundir.SplitVal) + " held-out problems")
-}
+func heldOut(n string) string { return strings.TrimSpace(n + " held-out problems") }
 
 func (v *view) severalSeeds() bool { return len(v.manifest().Seeds) > 1 }
 

@@ -154,6 +154,9 @@ func (a *Report) tableNotes() []string {
 			"the largest difference (nats) between the log-probabilities of sampler and learner over the tokens and " +
 			"steps of a run, mean over the seeds.",
 	}
+	if note := analysis.CurveNote(analysis.RunsOf(a.Sweep.Runs)); note != "" {
+		out = append(out, asSentence(note))
+	}
 	if levels := a.levelsText("base level (before training)"); len(levels) > 0 {
 		if stats.IsFinite(a.Majority) && a.MajorityAnswer != "" {
 			levels[len(levels)-1] += fmt.Sprintf(" (always %q)", a.MajorityAnswer)

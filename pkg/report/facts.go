@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -65,12 +66,9 @@ func problemsOf(r *rundir.Run) string {
 	}
 	var sets []string
 	for _, set := range analysis.SetsOf(r) {
-		for _, e := range r.Evals {
-			if e.Split == set {
-				sets = append(sets, thousands(e.Sampled.N)+" "+splitName(set))
-				break
-			}
-		}
+		at := analysis.AtEnd // of a finished run the problems of its final reward
+		e := cmp.Or(analysis.Evaluation(r, set, at), analysis.Evaluation(r, set, analysis.AtStart))
+		sets = append(sets, thousands(e.Problems())+" "+splitName(set))
 	}
 	out := info.Data.Source + " problems"
 	if len(sets) > 0 {

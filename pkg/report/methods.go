@@ -202,7 +202,7 @@ func (m *methods) Aggregation() string {
 func (m *methods) Evaluated(split, key string) string {
 	all := analysis.Unique(m.Runs, func(r *rundir.Run) string {
 		if evals := analysis.EvalsOf(r, split); len(evals) > 0 {
-			return thousands(evals[0].Sampled.N)
+			return thousands(evals[0].Problems())
 		}
 		return ""
 	})

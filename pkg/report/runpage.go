@@ -10,7 +10,6 @@ import (
 	"grpo/pkg/analysis"
 	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
-	"grpo/pkg/stats"
 )
 
 // htmlRun is what a page shows of a single run.
@@ -98,12 +97,12 @@ func runHeadline(r *rundir.Run) string {
 		return fmt.Sprintf("The validation answer reward fell from %s to %s %s.", first, last, at)
 	}
 	return fmt.Sprintf("The validation answer reward went from %s to %s %s: %s can't tell these apart.", first, last, at,
-		textutil.Count(after.Sampled.N, "problem"))
+		textutil.Count(after.Problems(), "problem"))
 }
 
 // problemInterval is the 95% interval of the sampled reward over the problems.
 func problemInterval(e *rundir.Eval) (lo, hi float64) {
-	return stats.Wilson(e.Sampled.CorrectNum, e.Sampled.N, stats.Level)
+	return analysis.ProblemInterval(e, &e.Sampled)
 }
 
 // lastValidation is the newest evaluation of the validation problems; nil if there is none.
@@ -120,8 +119,8 @@ func runLines(r *rundir.Run) []string {
 	}
 	percent := analysis.Percent
 	lo, hi := problemInterval(e)
-	right := fmt.Sprintf("%d of %d validation problems right by sampling, 95%% interval over the problems %s to %s",
-		e.Sampled.CorrectNum, e.Sampled.N, percent(lo), percent(hi))
+	right := fmt.Sprintf("%d of %s right by sampling, 95%% interval over the problems %s to %s",
+		e.Sampled.CorrectNum, e.OutOf("validation problem"), percent(lo), percent(hi))
 	if e.Greedy != nil {
 		right += "; greedy " + percent(e.Greedy.AnswerReward)
 	}
@@ -132,8 +131,10 @@ func runLines(r *rundir.Run) []string {
 			n, e.Sampled.N))
 	}
 	if t := analysis.Evaluation(r, rundir.SplitTest, analysis.AtEnd); t != nil {
-		reward, n := percent(t.Sampled.AnswerReward), t.Sampled.N
-		out = append(out, fmt.Sprintf("Test problems: %s of %d after training.", reward, n))
+		out = append(out, fmt.Sprintf("Test problems: %s of %d after training.", percent(t.Sampled.AnswerReward), t.Problems()))
+	}
+	if note := analysis.CurveNote([]*rundir.Run{r}); note != "" {
+		out = append(out, asSentence(note))
 	}
 	return append(out, "This is one run: with another seed the result differs, and a comparison needs several seeds.")
 }

@@ -139,7 +139,7 @@ func (c seedColumn) mean(runs []*rundir.Run) string {
 var seedColumns = []seedColumn{
 	rewardColumn("before, sampled", rundir.SplitVal, analysis.AtStart, rundir.DecodingSampled),
 	{"after, sampled [95% interval]", rundir.SplitVal, analysis.AtEnd, rundir.DecodingSampled, 3, answerReward,
-		func(_ *rundir.Eval, c *rundir.Counts) string { return rewardWithInterval(*c) }},
+		rewardWithInterval},
 	rewardColumn("after, greedy", rundir.SplitVal, analysis.AtEnd, rundir.DecodingGreedy),
 	{"best, sampled (step)", rundir.SplitVal, analysis.AtBest, rundir.DecodingSampled, 3, answerReward,
 		func(e *rundir.Eval, c *rundir.Counts) string {
@@ -175,11 +175,14 @@ func seedNotes(runs []*rundir.Run) string {
 		}
 	}
 	sizes := analysis.Common(evals, func(e rundir.Eval) string {
-		return fmt.Sprintf("%d problems; always answering %q is right on %s of them",
-			e.Sampled.N, e.MajorityAnswer, analysis.Decimals(e.MajorityBaseline, 3))
+		return fmt.Sprintf("%s; always answering %q is right on %s of them",
+			e.OutOf("problem"), e.MajorityAnswer, analysis.Decimals(e.MajorityBaseline, 3))
 	})
 	if sizes != "" {
 		b.WriteString("Validation: " + escapeMarkdown(sizes) + ". ")
+	}
+	if note := analysis.CurveNote(runs); note != "" {
+		b.WriteString(asSentence(note) + " ")
 	}
 	b.WriteString("Columns that name no split are the validation answer reward (fraction correct) and, from " +
 		"`correct_num` to length, counts and mean completion length (tokens) of the last sampled validation. " +

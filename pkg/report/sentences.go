@@ -372,13 +372,14 @@ func (w words) PairMean(i int) float64 {
 
 // metricNumbers is how the metric of a comparison is printed.
 func (a *Report) metricNumbers(c *analysis.Comparison) analysis.NumberFormat {
-	problems := a.Arms[c.ArmA].Problems
-	if a.Arms[c.ArmB].Problems != problems {
-		problems = 0
+	m := analysis.MetricOf(c.Metric)
+	completions := a.Arms[c.ArmA].Completions(m)
+	if a.Arms[c.ArmB].Completions(m) != completions {
+		completions = 0
 	}
 	f := a.FindingOf(c)
 	w := words{a, &f}
-	return analysis.FormatOf(analysis.MetricOf(c.Metric), problems, w.PairMean(0), w.PairMean(1))
+	return analysis.FormatOf(m, completions, w.PairMean(0), w.PairMean(1))
 }
 
 func metricLabel(metric string) string { return capital(analysis.MetricOf(metric).Label) }

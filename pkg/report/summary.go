@@ -123,7 +123,7 @@ func summaryTable(r *rundir.Run) Table {
 					continue
 				}
 				t.add(
-					splitName(split), decoding, string(when), fmt.Sprint(e.Step), rewardWithInterval(*c),
+					splitName(split), decoding, string(when), fmt.Sprint(e.Step), rewardWithInterval(e, c),
 					fmt.Sprintf("%d/%d", c.CorrectNum, c.ErrorNum),
 					fmt.Sprintf("%d/%d", c.FormattedRight, c.FormattedWrong),
 					fmt.Sprint(c.Unformatted), fmt.Sprint(c.Truncated), analysis.Decimals(c.Length, 1),
@@ -135,11 +135,11 @@ func summaryTable(r *rundir.Run) Table {
 }
 
 // rewardWithInterval is "0.851 [0.827, 0.871]".
-func rewardWithInterval(c rundir.Counts) string {
+func rewardWithInterval(e *rundir.Eval, c *rundir.Counts) string {
 	if c.N == 0 {
 		return analysis.Absent
 	}
-	lo, hi := stats.Wilson(c.CorrectNum, c.N, stats.Level)
+	lo, hi := analysis.ProblemInterval(e, c)
 	return analysis.WithInterval(c.AnswerReward, lo, hi)
 }
 
@@ -152,12 +152,19 @@ func footnotes(r *rundir.Run) string {
 		if e == nil {
 			continue
 		}
-		sizes = append(sizes, fmt.Sprintf("%s %d", splitName(split), e.Sampled.N))
+		size := fmt.Sprintf("%s %d", splitName(split), e.Problems())
+		if e.Samples > 1 {
+			size += fmt.Sprintf(" x %d completions", e.Samples)
+		}
+		sizes = append(sizes, size)
 		majorities = append(majorities, fmt.Sprintf("%s %s (always %q)",
 			splitName(split), analysis.Decimals(e.MajorityBaseline, 3), e.MajorityAnswer))
 	}
 	fmt.Fprintf(&b, "majority-answer baseline: %s\n", strings.Join(majorities, ", "))
 	fmt.Fprintf(&b, "interval: Wilson, over the problems of a split (%s), not over seeds\n", strings.Join(sizes, ", "))
+	if note := analysis.CurveNote([]*rundir.Run{r}); note != "" {
+		fmt.Fprintf(&b, "%s\n", note)
+	}
 	if analysis.Evaluation(r, rundir.SplitVal, analysis.AtBest) != nil {
 		b.WriteString("best: chosen by the sampled reward on these same validation problems, so it is biased upward\n")
 	}

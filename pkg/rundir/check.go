@@ -75,10 +75,16 @@ func (c Counts) checkLengths() error {
 	return nil
 }
 
-// Check is [Counts.Check] for both decoding modes.
+// Check is [Counts.Check] for both decoding modes, and an error if Right contradicts the counts.
 func (e Eval) Check() error {
 	if err := e.Sampled.Check(); err != nil {
 		return fmt.Errorf("sampled: %w", err)
+	}
+	if e.Samples < 0 || e.Sampled.N%max(1, e.Samples) != 0 {
+		return fmt.Errorf("sampled: n %d is not a multiple of samples %d", e.Sampled.N, e.Samples)
+	}
+	if err := e.checkRight(); err != nil {
+		return err
 	}
 	if e.Greedy == nil {
 		return nil
@@ -196,6 +202,9 @@ func (r *Result) check() error {
 	}
 	best := r.Best.Sampled.AnswerReward
 	for _, e := range r.evals()[:2] {
+		if e.eval.Split != r.Best.Split { // of other problems
+			continue
+		}
 		if x := e.eval.Sampled.AnswerReward; x > best {
 			return fmt.Errorf("best has the answer_reward %v, below that of %s, %v", best, e.name, x)
 		}

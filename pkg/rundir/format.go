@@ -84,6 +84,9 @@ const (
 	SplitVal    = "val"
 	SplitUnseen = "unseen" // facts that no stage of training saw
 	SplitTest   = "test"
+	// SplitFinal are the validation problems of the last evaluation where these are more, or are
+	// sampled more often, than those of the curve (eval.final_size, eval.final_samples).
+	SplitFinal = "val_final"
 )
 
 // Decoding modes, as written in [Sample].
@@ -168,7 +171,7 @@ type Timing struct {
 	ElapsedS   float64 `json:"elapsed_s"`
 }
 
-// Counts are the outcomes of decoding a split once. CorrectNum + ErrorNum and FormattedRight +
+// Counts are the outcomes of decoding a split: of N completions. CorrectNum + ErrorNum and FormattedRight +
 // FormattedWrong + Unformatted both equal N.
 type Counts struct {
 	N              int     `json:"n"`
@@ -196,6 +199,12 @@ type Eval struct {
 	// of always giving it.
 	MajorityAnswer   string  `json:"majority_answer"`
 	MajorityBaseline float64 `json:"majority_baseline"`
+	// Samples is the number of sampled completions of each problem; 0 means 1. Greedy has one.
+	Samples int `json:"samples,omitempty"`
+	// Right has right or wrong of each sampled completion of the validation and test problems: a
+	// string for each sample of a problem, in hex. Problem i is bit 3 - i%4 of digit i/4, counted from
+	// the least significant one; the last digit is padded with 0. Earlier versions have none.
+	Right []string `json:"right,omitempty"`
 	// Preference are the metrics of held-out pairs as in [Metrics], with their "loss"; of the
 	// validation split of a dpo run that has such pairs.
 	Preference map[string]float64 `json:"preference,omitempty"`
@@ -306,8 +315,10 @@ type Result struct {
 	Updates      int     `json:"updates"`
 	Parameters   int     `json:"parameters"`
 
-	Initial  Eval  `json:"initial"`   // validation before training
-	Final    Eval  `json:"final"`     // validation after the last step
+	// Initial and Final are the validation before training and after the last step, over the same
+	// problems: those of [SplitFinal] where they are evaluated, else those of [SplitVal].
+	Initial  Eval  `json:"initial"`
+	Final    Eval  `json:"final"`
 	BestStep int   `json:"best_step"` // best sampled validation reward
 	Best     Eval  `json:"best"`
 	Unseen   *Eval `json:"unseen"` // facts that no stage saw, after the last step

@@ -50,7 +50,7 @@ func appendScalars(out []Scalar, name string, v reflect.Value) []Scalar {
 		for i := range v.NumField() {
 			key, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 			switch f := v.Field(i); {
-			case key == "step", f.Kind() == reflect.Map && f.Len() == 0:
+			case key == "step", key == "samples", f.Kind() == reflect.Slice, f.Kind() == reflect.Map && f.Len() == 0:
 			case option == "omitempty" && f.IsZero():
 				out = append(out, Scalar{name + "/" + key, math.NaN()})
 			default:

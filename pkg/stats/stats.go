@@ -60,7 +60,7 @@ func Finite(x []float64) []float64 {
 func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Wilson returns the Wilson score interval of a binomial proportion, k
-// successes of n, at the given confidence level:
+// successes of n (k may be a sum of shares), at the given confidence level:
 //
 //	(p + z^2/2n ± z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n),  p = k/n
 //
@@ -75,9 +75,9 @@ func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 //
 // With n = 0 both ends are NaN. It panics if k is not in [0, n] or level is not in
 // (0, 1).
-func Wilson(k, n int, level float64) (lo, hi float64) {
-	if n < 0 || k < 0 || k > n {
-		panic(fmt.Sprintf("stats: Wilson of %d successes of %d", k, n))
+func Wilson(k float64, n int, level float64) (lo, hi float64) {
+	if n < 0 || !(k >= 0) || k > float64(n) {
+		panic(fmt.Sprintf("stats: Wilson of %v successes of %d", k, n))
 	}
 	if !(level > 0 && level < 1) {
 		panic(fmt.Sprintf("stats: Wilson at level %v", level))
@@ -87,7 +87,7 @@ func Wilson(k, n int, level float64) (lo, hi float64) {
 	}
 	z := distuv.UnitNormal.Quantile((1 + level) / 2)
 	m := float64(n)
-	p := float64(k) / m
+	p := k / m
 	centre := p + z*z/(2*m)
 	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
 	scale := 1 + z*z/m

@@ -25,7 +25,7 @@ func TestWilsonAgainstNewcombe(t *testing.T) {
 		{"1 of 29", 1, 29, 0.0061, 0.1718},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			lo, hi := Wilson(tt.k, tt.n, 0.95)
+			lo, hi := Wilson(float64(tt.k), tt.n, 0.95)
 			if !scalar.EqualWithinAbs(lo, tt.lo, 5e-5) || !scalar.EqualWithinAbs(hi, tt.hi, 5e-5) {
 				t.Errorf("[%.4f, %.4f], want [%.4f, %.4f]", lo, hi, tt.lo, tt.hi)
 			}
@@ -47,7 +47,7 @@ func TestWilsonPanics(t *testing.T) {
 					t.Errorf("%d of %d at level %v: no panic", c.k, c.n, c.level)
 				}
 			}()
-			Wilson(c.k, c.n, c.level)
+			Wilson(float64(c.k), c.n, c.level)
 		}()
 	}
 }
@@ -57,13 +57,13 @@ func TestWilsonLaws(t *testing.T) {
 		n := rapid.IntRange(1, 100000).Draw(t, "n")
 		k := rapid.IntRange(0, n).Draw(t, "k")
 		level := rapid.Float64Range(0.5, 0.999).Draw(t, "level")
-		lo, hi := Wilson(k, n, level)
+		lo, hi := Wilson(float64(k), n, level)
 		p := float64(k) / float64(n)
 		if lo < 0 || hi > 1 || lo > p+1e-12 || hi < p-1e-12 {
 			t.Fatalf("[%v, %v] does not contain %v inside [0, 1]", lo, hi, p)
 		}
 		// Swapping right and wrong mirrors the interval.
-		mlo, mhi := Wilson(n-k, n, level)
+		mlo, mhi := Wilson(float64(n-k), n, level)
 		if !scalar.EqualWithinAbs(lo, 1-mhi, 1e-12) || !scalar.EqualWithinAbs(hi, 1-mlo, 1e-12) {
 			t.Fatalf("[%v, %v] mirrored is [%v, %v]", lo, hi, mlo, mhi)
 		}
@@ -78,7 +78,7 @@ func TestWilsonCoverage(t *testing.T) {
 		binomial := distuv.Binomial{N: n, P: p}
 		covered := 0.0
 		for k := range n + 1 {
-			if lo, hi := Wilson(k, n, 0.95); lo <= p && p <= hi {
+			if lo, hi := Wilson(float64(k), n, 0.95); lo <= p && p <= hi {
 				covered += binomial.Prob(float64(k))
 			}
 		}

@@ -178,6 +178,25 @@ func evaluated(c config.Config) float64 {
 	if c.Eval.Greedy {
 		n *= 2
 	}
+	return n + evaluatedLast(c, wholeFile)
+}
+
+// evaluatedLast is the number of completions that eval.final_size and eval.final_samples add.
+func evaluatedLast(c config.Config, wholeFile int) float64 {
+	val, test, samples, greedy := orAll(c.Data.ValSize, wholeFile), c.Data.TestSize, float64(c.Eval.FinalSamples), 0.0
+	if c.Data.TestFile != "" {
+		test = orAll(test, wholeFile)
+	}
+	if c.Eval.Greedy {
+		greedy = 1
+	}
+	n := (samples - 1) * float64(test)
+	switch final := c.Eval.FinalSize; {
+	case final > val: // before training and at the end
+		return n + float64(final)*(1+samples+2*greedy)
+	case samples > 1:
+		return n + float64(val)*(samples+greedy)
+	}
 	return n
 }
 

@@ -49,6 +49,7 @@ func newProbe(now func() time.Time, limit time.Duration) Probe {
 			cfg.Data.TestSize = 1
 		}
 		cfg.Eval.Sets = config.Default().Eval.Sets // measured on the others
+		cfg.Eval.FinalSize, cfg.Eval.FinalSamples = 0, 1
 		cfg.Train.NGRPOSteps, cfg.Eval.EveryNSteps = max(cfg.Train.NGRPOSteps, 2*maxProbeSteps), 2*maxProbeSteps
 		cfg.Output.CheckpointEveryNSteps = 0
 		p := &prober{now: now, stop: stop, started: now()}

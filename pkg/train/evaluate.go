@@ -24,12 +24,12 @@ func (t *trainer) evaluate(step int) error {
 	if err != nil {
 		return fmt.Errorf("score the held-out pairs: %w", err)
 	}
-	val, err := t.evaluateSplit(rundir.SplitVal, t.data.problems.Val, step, preference)
+	val, err := t.evaluateSplit(rundir.SplitVal, t.data.problems.Val, step, 1, preference)
 	if err != nil {
 		return err
 	}
 	if len(t.data.problems.Unseen) > 0 {
-		unseen, err := t.evaluateSplit(rundir.SplitUnseen, t.data.problems.Unseen, step, nil)
+		unseen, err := t.evaluateSplit(rundir.SplitUnseen, t.data.problems.Unseen, step, 1, nil)
 		if err != nil {
 			return err
 		}
@@ -42,6 +42,11 @@ func (t *trainer) evaluate(step int) error {
 	}
 	if step == 0 {
 		t.state.Initial = val
+		if final := t.data.problems.Final; len(final) > 0 {
+			if t.state.Initial, err = t.evaluateSplit(rundir.SplitFinal, final, 0, 1, nil); err != nil {
+				return err
+			}
+		}
 	}
 	t.state.Final = val
 	if step == 0 || val.Sampled.AnswerReward > t.state.Best.Sampled.AnswerReward {
@@ -62,7 +67,7 @@ func (t *trainer) evaluateSets(step int) error {
 		if i < len(t.state.Sets) && t.state.Sets[i].Final.Step == step {
 			continue
 		}
-		e, err := t.evaluateSplit(set.Name, set.Problems, step, nil)
+		e, err := t.evaluateSplit(set.Name, set.Problems, step, 1, nil)
 		if err != nil {
 			return err
 		}
@@ -74,13 +79,30 @@ func (t *trainer) evaluateSets(step int) error {
 	return nil
 }
 
-// evaluateSplit evaluates a split and writes the line, with the metrics of held-out pairs if there are
-// any.
-func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int,
+// evaluateFinal evaluates the validation problems of the last evaluation, if they are more than those of
+// the curve or sampled more often: their rewards become the run's final one.
+func (t *trainer) evaluateFinal() error {
+	s, samples := &t.state, t.cfg.Eval.FinalSamples
+	switch {
+	case s.Final.Split == rundir.SplitFinal || len(t.data.problems.Final) == 0 && samples == 1:
+		return nil
+	case s.Step == 0 && s.Initial.Split == rundir.SplitFinal: // the run diverged in its first step
+		s.Final = s.Initial
+		return nil
+	}
+	var err error
+	s.Final, err = t.evaluateSplit(rundir.SplitFinal, t.data.problems.LastVal(), s.Step, samples, nil)
+	return err
+}
+
+// evaluateSplit evaluates a split with this many samples of a problem and writes the line, with the metrics
+// of held-out pairs if there are any.
+func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step, samples int,
 	preference map[string]float64) (rundir.Eval, error) {
 	settings := infer.EvaluationOf(t.cfg, t.data.template)
-	settings.Progress = t.opts.Progress
-	e, samples, err := infer.Evaluate(t.Policy, t.sampler, settings, split, problems, step)
+	settings.Progress, settings.Group = t.opts.Progress, samples
+	settings.Right = split == rundir.SplitVal || split == rundir.SplitFinal || split == rundir.SplitTest
+	e, kept, err := infer.Evaluate(t.Policy, t.sampler, settings, split, problems, step)
 	if err != nil {
 		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
 	}
@@ -91,7 +113,7 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step int
 	if err := t.append(rundir.EvalFile, e); err != nil {
 		return e, err
 	}
-	for _, s := range samples {
+	for _, s := range kept {
 		if err := t.logs[rundir.SamplesFile].Append(s.Sample); err != nil {
 			return e, err
 		}

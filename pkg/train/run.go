@@ -252,6 +252,8 @@ func (d *trainData) memory(m *policy.Model, cfg config.Config, threads int) budg
 		}
 		of.Evaluated, of.Smaller = s.Problems, "eval.set_size"
 		switch s.Name {
+		case rundir.SplitFinal:
+			of.Smaller = "eval.final_size"
 		case rundir.SplitVal, rundir.SplitTest, rundir.SplitUnseen:
 			of.Smaller = "data." + s.Name + "_size"
 		}
@@ -329,14 +331,17 @@ func (t *trainer) close() {
 	t.events.close()
 }
 
-// finish evaluates the test split, once, and then writes the result.
+// finish evaluates the splits of the last evaluation, and then writes the result.
 func (t *trainer) finish() (*rundir.Result, error) {
 	s := &t.state
 	if err := t.Params.Pull(); err != nil {
 		return nil, err
 	}
+	if err := t.evaluateFinal(); err != nil {
+		return nil, err
+	}
 	if len(t.data.problems.Test) > 0 && s.Test == nil {
-		test, err := t.evaluateSplit("test", t.data.problems.Test, s.Step, nil)
+		test, err := t.evaluateSplit(rundir.SplitTest, t.data.problems.Test, s.Step, t.cfg.Eval.FinalSamples, nil)
 		if err != nil {
 			return nil, err
 		}

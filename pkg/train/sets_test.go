@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
+	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 )
 
@@ -130,4 +132,87 @@ func TestSetsAreRefused(t *testing.T) {
 			t.Errorf("%s: a folder was created", tt.name)
 		}
 	}
+}
+
+// The last evaluation has more problems and samples; what is before it keeps its bits, and so does a run
+// that ends inside of it and is continued.
+func TestLastEvaluation(t *testing.T) {
+	long(t)
+	cfg := small("eval.final_size=40", "eval.final_samples=3")
+	plain, r := mustRun(t, small(), t.TempDir(), 2), mustRun(t, cfg, t.TempDir(), 2)
+	curve := func(r *rundir.Run) []rundir.Eval {
+		return slices.DeleteFunc(slices.Clone(r.Evals), func(e rundir.Eval) bool {
+			return e.Split == rundir.SplitFinal || e.Split == rundir.SplitTest
+		})
+	}
+	expect.OK(t, rundir.CompareEvals(curve(plain), curve(r)))
+	a, b := plain.Result, r.Result
+	if a.WeightsSHA256 != b.WeightsSHA256 || a.BestStep != b.BestStep || a.Best.Sampled.N != b.Best.Sampled.N {
+		t.Error("the last evaluation changes training or the choice of the best step")
+	}
+	for _, tt := range []struct {
+		name                              string
+		e                                 *rundir.Eval
+		step, problems, samples, saved, n int
+	}{
+		{"initial", &b.Initial, 0, 40, 1, 0, 40},
+		{"final", &b.Final, 8, 40, 3, 3, 120},
+		{"test", b.Test, 8, 12, 3, 3, 36},
+		{"best", &b.Best, b.BestStep, 24, 1, 0, 24},
+		{"plain final", &a.Final, 8, 24, 1, 0, 24},
+	} {
+		e := tt.e
+		if e.Step != tt.step || e.Problems() != tt.problems || e.Samples != tt.saved || e.Sampled.N != tt.n ||
+			e.Greedy.N != tt.problems || len(e.Right) != tt.samples {
+			t.Errorf("%s: %+v", tt.name, e)
+		}
+		sum := 0.0
+		for _, share := range e.Shares() {
+			sum += share
+		}
+		if got := sum / float64(tt.problems); got < e.Sampled.AnswerReward-1e-9 || got > e.Sampled.AnswerReward+1e-9 {
+			t.Errorf("%s: the shares have the mean %v, the reward is %v", tt.name, got, e.Sampled.AnswerReward)
+		}
+	}
+	if s := b.Final.Right; s[0] == s[1] || s[1] == s[2] {
+		t.Errorf("the samples of a problem are the same: %q", s)
+	}
+	if b.Initial.Split != rundir.SplitFinal || !slices.Equal(stepsOf(r, rundir.SplitFinal), []int{0, 8}) {
+		t.Errorf("evaluated after the steps %v", stepsOf(r, rundir.SplitFinal))
+	}
+	// Only more samples: the first evaluation has the same problems already.
+	only := mustRun(t, small("eval.final_samples=2"), t.TempDir(), 1).Result
+	if only.Initial.Split != rundir.SplitVal || only.Final.Sampled.N != 48 || only.Final.Problems() != only.Initial.Problems() {
+		t.Errorf("initial %+v\nfinal %+v", only.Initial, only.Final)
+	}
+
+	for _, during := range []string{"evaluating val_final", "evaluating test"} {
+		dir := endedDuring(t, cfg, during)
+		again := mustRun(t, cfg, dir, 1)
+		expect.OK(t, rundir.CompareEvals(again.Evals, r.Evals))
+		expect.OK(t, rundir.CompareEvals([]rundir.Eval{again.Result.Initial, again.Result.Final, *again.Result.Test},
+			[]rundir.Eval{b.Initial, b.Final, *b.Test}))
+	}
+	again := mustRun(t, cfg, interrupted(t, cfg, 5), 1)
+	expect.OK(t, rundir.CompareEvals(again.Evals, r.Evals))
+}
+
+// endedDuring is the folder of a run that ends like a crash in an activity after its last step.
+func endedDuring(t *testing.T, cfg config.Config, activity string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	opts := options(dir, &watch{}, 1)
+	opts.Progress = func(a model.Activity) {
+		text, _ := os.ReadFile(filepath.Join(dir, rundir.MetricsFile))
+		if a.What == activity && strings.Count(string(text), "\n") == cfg.Train.NGRPOSteps {
+			panic(activity)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Fatalf("the run is never %s", activity)
+		}
+	}()
+	expect.OK(t, expect.Err(Run(context.Background(), cfg, opts)))
+	return dir
 }

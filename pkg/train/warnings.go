@@ -150,8 +150,8 @@ func (t *trainer) warnings(weights string) []string {
 			textutil.Number(t.cfg.Train.LearningRate))
 	}
 	if e := s.Final; e.Sampled.AnswerReward <= e.MajorityBaseline {
-		warn("%d correct of %d validation problems, sampled: no better than always answering %s (%.3f)",
-			e.Sampled.CorrectNum, e.Sampled.N, e.MajorityAnswer, e.MajorityBaseline)
+		warn("%d correct of %s, sampled: no better than always answering %s (%.3f)",
+			e.Sampled.CorrectNum, e.OutOf("validation problem"), e.MajorityAnswer, e.MajorityBaseline)
 	}
 	for _, e := range []*rundir.Eval{&s.Final, s.Unseen, s.Test} {
 		if e != nil {

@@ -1,0 +1,81 @@
+package rundir
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"grpo/internal/expect"
+)
+
+func TestRightEncoding(t *testing.T) {
+	// Problems 0, 3 and 4 of 5, the first sample; none, the second.
+	if got := RightOf([]bool{true, false, false, false, false, false, true, false, true, false}, 2); !slices.Equal(got, []string{"98", "00"}) {
+		t.Errorf("%q", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		problems, samples := rapid.IntRange(1, 40).Draw(t, "problems"), rapid.IntRange(1, 5).Draw(t, "samples")
+		right := rapid.SliceOfN(rapid.Bool(), problems*samples, problems*samples).Draw(t, "right")
+		e := Eval{Right: RightOf(right, samples), Samples: samples}
+		e.Sampled.N = len(right)
+		want := make([]float64, problems)
+		for i, r := range right {
+			if r {
+				e.Sampled.CorrectNum++
+				want[i/samples]++
+			}
+		}
+		if err := e.checkRight(); err != nil {
+			t.Fatal(err)
+		}
+		for i, share := range e.Shares() {
+			if math.Abs(share-want[i]/float64(samples)) > 1e-12 {
+				t.Fatalf("problem %d: %v of %d samples, want %v", i, share, samples, want[i])
+			}
+		}
+	})
+}
+
+// Values that contradict the counts are errors with file and line; lines of earlier versions have none.
+func TestRightIsChecked(t *testing.T) {
+	line := func(right string) string {
+		return `{"step":0,"split":"val","sampled":{"n":6,"correct_num":3,"error_num":3,"formatted_right":3,"formatted_wrong":3,` +
+			`"unformatted":0,"truncated":0,"answer_reward":0.5,"format_reward":1,"completion_length":1,"completion_length_right":1,` +
+			`"completion_length_wrong":1},"greedy":null,"majority_answer":"1","majority_baseline":0.1` + right + "}\n"
+	}
+	for _, tt := range []struct{ right, want string }{
+		{"", ""},
+		{`,"right":[]`, ""},
+		{`,"right":["a4"]`, ""},
+		{`,"samples":2,"right":["a","2"]`, ""},
+		{`,"right":["A4"]`, `right, sample 1: 'A' is not a lower-case hex digit`},
+		{`,"right":["é"]`, "is not a lower-case hex digit"},
+		{`,"right":["a"]`, "right, sample 1: 1 hex digits where 6 problems have 2"},
+		{`,"right":["a40"]`, "3 hex digits where 6 problems have 2"},
+		{`,"right":["a4","00"]`, "right has 2 strings; each problem has 1 samples"},
+		{`,"right":["a1"]`, "it has a bit after the last of 6 problems"},
+		{`,"right":["ac"]`, "right has 4 right completions, correct_num is 3"},
+		{`,"samples":4`, "n 6 is not a multiple of samples 4"},
+		{`,"samples":-1`, "not a multiple of samples -1"},
+		{`,"right":"a4"`, "right"},
+	} {
+		dir := t.TempDir()
+		expect.OK(t, os.WriteFile(filepath.Join(dir, EvalFile), []byte(line(tt.right)), 0o644))
+		r, err := Open(dir)
+		switch {
+		case tt.want == "" && err != nil:
+			t.Errorf("%s: %v", tt.right, err)
+		case tt.want == "":
+			if shares := r.Evals[0].Shares(); (shares == nil) != !strings.Contains(tt.right, `["`) {
+				t.Errorf("%s: shares %v", tt.right, shares)
+			}
+		case err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), EvalFile+": line 1"):
+			t.Errorf("%s: %v, want %s", tt.right, err, tt.want)
+		}
+	}
+}
