@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -32,6 +33,10 @@ type FakeRun struct {
 	Wall      float64
 	EvalEvery int
 	Metrics   int // lines of metrics; 0 = one per step
+	// Recorded: the evaluations have right or wrong of each problem. The arm finds some problems easier than others
+	// do: Taste is a number of its own.
+	Recorded bool
+	Taste    uint64
 }
 
 const (
@@ -49,11 +54,15 @@ func (f FakeRun) Run(seed uint64) *rundir.Run {
 		if sampled.ErrorNum > 0 {
 			sampled.LengthWrong = Ptr(length + 1)
 		}
-		return rundir.Eval{
+		e := rundir.Eval{
 			Step: step, Split: rundir.SplitVal, Sampled: sampled,
 			Greedy:         Ptr(synthCounts(f.Problems, Clamp(f.Greedy), 1, length)),
 			MajorityAnswer: "0", MajorityBaseline: 0.0615,
 		}
+		if f.Recorded {
+			e.Right = f.right(seed, sampled.CorrectNum)
+		}
+		return e
 	}
 	r := &rundir.Run{Dir: fmt.Sprintf("fake-%d", seed), Status: &rundir.Status{State: f.State, Step: 0, Steps: fakeSteps}}
 	last := fakeSteps
@@ -106,8 +115,34 @@ func (f FakeRun) Run(seed uint64) *rundir.Run {
 		Initial: r.Evals[0], Final: end, Best: top, BestStep: top.Step, Test: &test, WallS: f.Wall,
 	}
 	r.Status.State = rundir.StateDone
+	if f.Recorded {
+		r.Meta = &rundir.Meta{ProblemsHash: "made up"}
+	}
 	diverge(r.Result, f.Diverged)
 	return r
+}
+
+// right has n right problems, those that are easiest for problem, arm and seed together.
+func (f FakeRun) right(seed uint64, n int) []string {
+	order, ease := make([]int, f.Problems), make([]float64, f.Problems)
+	for i := range order {
+		order[i], ease[i] = i, noise(uint64(i), 1, 1)+noise(uint64(i), f.Taste, 2)+noise(uint64(i), seed, 3+f.Taste)
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(ease[i], ease[j]) })
+	right := make([]bool, f.Problems)
+	for _, i := range order[:n] {
+		right[i] = true
+	}
+	return rundir.RightOf(right, 1)
+}
+
+// Record makes the runs of a sweep of n problems, of which they have right or wrong of each.
+func Record(n int, arms ...FakeArm) []FakeArm {
+	for i := range arms {
+		taste := uint64(i)
+		arms[i].Run = With(arms[i].Run, func(f *FakeRun) { f.Recorded, f.Problems, f.Taste = true, n, taste })
+	}
+	return arms
 }
 
 // diverge marks a result as diverged at a step; 0 = never.

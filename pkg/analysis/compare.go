@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
@@ -35,6 +36,11 @@ type Comparison struct {
 	Lo     float64   `json:"lo"`
 	Hi     float64   `json:"hi"`
 	P      float64   `json:"p"` // two-sided
+	// Crossed: both seeds and problems count as drawn by chance ([stats.Crossed]) in Lo, Hi, P and what follows
+	// from them, and in Test. PSeeds is then P over the seeds alone. Of the final reward, where all runs recorded
+	// right or wrong of each problem.
+	Crossed bool    `json:"crossed,omitempty"`
+	PSeeds  float64 `json:"p_seeds,omitempty"`
 	// MeanSquare of the differences orders the comparisons of a family ([stats.Ordered]).
 	MeanSquare float64 `json:"mean_square"`
 	// PAdjusted is P after the adjustment over its family: for the final reward, the planned
@@ -69,6 +75,7 @@ type Comparison struct {
 	Ordered    bool    // P was adjusted by the ordered test
 
 	estimate stats.Estimate
+	contrast contrast // of the final reward
 }
 
 // newComparison is the comparison of paired differences before any adjustment.
@@ -95,7 +102,11 @@ const targetPower = 0.8
 // Visible is the true difference that this number of seeds detects with a power of 80% at the 5%
 // level, if the spread is what it is here; NaN for fewer than two seeds.
 func (c *Comparison) Visible() float64 {
-	return max(c.SD, c.Resolution) * stats.EffectForPower(c.N, stats.Alpha, targetPower)
+	spread := max(c.SD, c.Resolution)
+	if c.Crossed {
+		spread = c.estimate.SE * math.Sqrt(float64(c.N))
+	}
+	return spread * stats.EffectForPower(c.N, stats.Alpha, targetPower)
 }
 
 // SeedsFor is the number of seeds that detect a true difference of that size with a power of 80%
@@ -107,7 +118,25 @@ func (c *Comparison) SeedsFor(difference float64) (likely, most int) {
 		return 0, 0
 	}
 	wide := sd * stats.SDBound(c.N, targetPower)
-	return stats.PairsForPower(difference/sd, stats.Alpha, targetPower), stats.PairsForPower(difference/wide, stats.Alpha, targetPower)
+	return c.pairsFor(difference, sd, stats.Alpha), c.pairsFor(difference, wide, stats.Alpha)
+}
+
+// pairsFor is [stats.PairsForPower] for a spread of the differences over seeds. What the problems add to the
+// variance of the mean stays, however many the seeds.
+func (c *Comparison) pairsFor(difference, sd, alpha float64) int {
+	own := max(c.SD, c.Resolution)
+	problems := c.estimate.SE*c.estimate.SE - own*own/float64(c.N)
+	if !c.Crossed || !(problems > 0) {
+		return stats.PairsForPower(difference/sd, alpha, targetPower)
+	}
+	n := 2 + sort.Search(stats.MaxPairs-1, func(i int) bool {
+		spread := math.Sqrt(sd*sd + float64(i+2)*problems)
+		return difference >= spread*stats.EffectForPower(i+2, alpha, targetPower)
+	})
+	if n > stats.MaxPairs {
+		return 0
+	}
+	return n
 }
 
 // swapped is the comparison B - A.
@@ -268,37 +297,29 @@ func (a *Analysis) comparePair(m *Metric, q pair) Comparison {
 	x, y := &a.Arms[q.a], &a.Arms[q.b]
 	diffs := stats.Differences(x.Of(m).Values, y.Of(m).Values)
 	c := newComparison(diffs, max(m.resolution(x), m.resolution(y)))
+	if m == FinalMetric {
+		c.contrast = contrast{[]int{q.a}, []int{q.b}}
+	}
 	c.Kind, c.Metric = KindPair, m.Name
 	c.A, c.B, c.ArmA, c.ArmB = x.Arm.Name, y.Arm.Name, q.a, q.b
 	a.judge(&c)
-	if least, most := m.scale.bounds(x.Problems); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
+	if least, most := m.scale.bounds(x.Completions(m)); stats.IsFinite(least) && stats.IsFinite(most) && c.N > 1 {
 		c.Lo, c.Hi, c.Bound = max(c.Lo, least-most), min(c.Hi, most-least), min(c.Bound, most-least)
 	}
 	if m == FinalMetric {
-		c.Test = testDifference(stats.Differences(x.Of(TestMetric).Values, y.Of(TestMetric).Values), testResolution(x, y))
+		c.Test = a.testDifference(stats.Differences(x.Of(TestMetric).Values, y.Of(TestMetric).Values), c.contrast)
 	}
 	return c
 }
 
 // testDifference is the difference on the test problems; nil without any.
-func testDifference(diffs []float64, resolution float64) *Summary {
+func (a *Analysis) testDifference(diffs []float64, q contrast) *Summary {
 	if len(stats.Finite(diffs)) == 0 {
 		return nil
 	}
-	return summaryOf(diffs, stats.StudentT(diffs, resolution).Clip(-1, 1))
-}
-
-// testResolution is one of the test problems.
-func testResolution(arms ...*ArmResult) float64 {
-	resolution := 0.0
-	for _, r := range arms {
-		for i := range r.Sets {
-			if set := &r.Sets[i]; set.Set == rundir.SplitTest && set.Problems > 0 {
-				resolution = max(resolution, 1/float64(set.Problems))
-			}
-		}
-	}
-	return resolution
+	resolution := a.resolution(TestMetric, q)
+	e, _ := a.crossed(diffs, 0, q, resolution, lastTest)
+	return summaryOf(diffs, e.Clip(-1, 1))
 }
 
 // identical reports two arms whose finished runs, seed by seed, ended with the same

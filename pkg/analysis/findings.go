@@ -114,6 +114,7 @@ const (
 const (
 	RewardMeasure      Kind = "reward_measure"             // Of validation problems; 0 where arms differ in them
 	Intervals          Kind = "intervals"                  // Values: what the seed changes
+	IntervalsCrossed   Kind = "intervals_and_problems"     // the same, where differences cover other problems too
 	AdjustedPlanned    Kind = "adjusted_over_comparisons"  // Count; Values: the method
 	AdjustedAll        Kind = "adjusted_over_all_pairs"    // the same; because the results chose the anchor
 	NotOnTest          Kind = "not_repeated_on_test"       // Parts: pairs with the Numbers of the test problems

@@ -35,10 +35,16 @@ func (a *Analysis) measures() []Finding {
 		intervals.Values = append([]string{"initial weights"}, intervals.Values...)
 	}
 	out := []Finding{measure}
+	finals := a.finals()
+	// Where differences cover other problems too, few problems make them wide instead of wrong.
+	crossed := slices.ContainsFunc(finals, func(c Comparison) bool { return c.Crossed }) &&
+		!slices.ContainsFunc(finals, func(c Comparison) bool { return c.N > 1 && !c.Crossed })
+	if crossed {
+		intervals.Kind = IntervalsCrossed
+	}
 	if len(m.Seeds) > 1 {
 		out = append(out, intervals)
 	}
-	finals := a.finals()
 	if i := slices.IndexFunc(finals, func(c Comparison) bool { return c.Family > 1 }); i >= 0 {
 		f := Finding{Kind: AdjustedPlanned, Count: finals[i].Family, Values: []string{"Holm"}}
 		if finals[i].Ordered {
@@ -52,7 +58,7 @@ func (a *Analysis) measures() []Finding {
 	if n := len(m.Seeds); n < fewSeeds {
 		out = append(out, Finding{Kind: FewSeeds, Count: n})
 	}
-	if n := a.Arms[0].Problems; a.SameProblems() && n > 0 && n < fewProblems && len(a.Arms) > 1 {
+	if n := a.Arms[0].Problems; !crossed && a.SameProblems() && n > 0 && n < fewProblems && len(a.Arms) > 1 {
 		out = append(out, Finding{Kind: FewProblems, Count: n})
 	}
 	return append(out, Finding{Kind: ChosenOnValidation})

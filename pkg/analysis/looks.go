@@ -59,7 +59,7 @@ func (a *Analysis) adjustLooks(all []Comparison) {
 			if !a.isIn(&all[i], k) || len(stats.Finite(sofar[i].Diffs[before:])) == 0 {
 				continue
 			}
-			if e := stats.StudentT(sofar[i].Diffs, all[i].Resolution); stats.IsFinite(e.P) {
+			if e, _ := a.estimate(&all[i], 0, look.Seeds); stats.IsFinite(e.P) {
 				sofar[i].N = e.N
 				p[i], q[i], tost[i] = e.P, stats.MeanSquare(sofar[i].Diffs), e.TOST(a.Margin)
 			}
@@ -213,7 +213,7 @@ func (a *Analysis) isSame(c *Comparison) bool {
 // isFutile: the difference is within the margin, and a true one of the margin would need more than twice
 // the seeds of the last look.
 func (c *Comparison) isFutile(margin float64, last sweepdir.Look) bool {
-	n := stats.PairsForPower(margin/max(c.SD, c.Resolution), last.Level, targetPower)
+	n := c.pairsFor(margin, max(c.SD, c.Resolution), last.Level)
 	return math.Abs(c.Mean) < margin && (n == 0 || n > 2*last.Seeds)
 }
 
@@ -271,11 +271,13 @@ func (a *Analysis) claimed() (from, to int) {
 // judge sets what a claim about a comparison is made from: the estimate over the seeds of [Analysis.claimed],
 // with the interval and the bound of its look.
 func (a *Analysis) judge(c *Comparison) {
-	if from, to := a.claimed(); to-from < len(c.Diffs) {
-		diffs := c.Diffs[from:to]
-		c.MeanSquare = stats.MeanSquare(diffs)
-		c.use(stats.StudentT(diffs, c.Resolution))
+	from, to := a.claimed()
+	c.MeanSquare = stats.MeanSquare(c.Diffs[from:to])
+	var e stats.Estimate
+	if e, c.Crossed = a.estimate(c, from, to); c.Crossed {
+		c.PSeeds = stats.StudentT(c.Diffs[from:to], c.Resolution).P
 	}
+	c.use(e)
 	if len(a.Sweep.Manifest.Looks) > 0 {
 		c.Level = a.lookOf(c).Level
 		c.Lo, c.Hi = c.estimate.Interval(c.Level)
@@ -300,7 +302,7 @@ func (a *Analysis) addedSeeds() []Finding {
 	}
 	f := Finding{Kind: SeedsPooled, Count: len(m.Seeds)}
 	for _, c := range a.finals() {
-		if all := stats.StudentT(c.Diffs, c.Resolution); !c.Aside && all.N > max(c.N, 1) {
+		if all, _ := a.estimate(&c, 0, len(c.Diffs)); !c.Aside && all.N > max(c.N, 1) {
 			f.Parts = append(f.Parts, Finding{
 				Kind: SeedsPooled, Arms: armsOf(&c), Values: []string{c.A, c.B}, Numbers: summaryOf(c.Diffs, all),
 			})

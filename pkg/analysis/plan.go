@@ -177,24 +177,27 @@ func (a *Analysis) effect(g *grid, j int) []float64 {
 // contrasts compare the arms of a grid as three questions with equal variance, one family: the
 // effect of each key, and whether the effect of the first depends on the second.
 func (a *Analysis) contrasts(g *grid) []Comparison {
-	resolution := 0.0
-	var arms [2][2]*ArmResult
 	var finals, tests [2][2][]float64
 	for i := range 2 {
 		for j := range 2 {
 			r := &a.Arms[g.Arms[i][j]]
-			resolution = max(resolution, FinalMetric.resolution(r))
-			arms[i][j], finals[i][j], tests[i][j] = r, r.Of(FinalMetric).Values, r.Of(TestMetric).Values
+			finals[i][j], tests[i][j] = r.Of(FinalMetric).Values, r.Of(TestMetric).Values
 		}
 	}
-	x, y := g.Factors[0], g.Factors[1]
+	x, y, arms := g.Factors[0], g.Factors[1], g.Arms
+	// The halves of the grid whose means are compared, in the order of stats.Contrasts.
+	halves := []contrast{
+		{[]int{arms[1][0], arms[1][1]}, []int{arms[0][0], arms[0][1]}},
+		{[]int{arms[0][1], arms[1][1]}, []int{arms[0][0], arms[1][0]}},
+		{[]int{arms[0][0], arms[1][1]}, []int{arms[0][1], arms[1][0]}},
+	}
 	onTest := stats.Contrasts(tests[0][0], tests[0][1], tests[1][0], tests[1][1])
 	var all []Comparison
 	for k, diffs := range stats.Contrasts(finals[0][0], finals[0][1], finals[1][0], finals[1][1]) {
-		c := newComparison(diffs, resolution)
-		c.Metric, c.ArmA, c.ArmB = FinalMetric.Name, -1, -1
+		c := newComparison(diffs, a.resolution(FinalMetric, halves[k]))
+		c.Metric, c.ArmA, c.ArmB, c.contrast = FinalMetric.Name, -1, -1, halves[k]
 		a.judge(&c)
-		c.Test = testDifference(onTest[k], testResolution(arms[0][0], arms[0][1], arms[1][0], arms[1][1]))
+		c.Test = a.testDifference(onTest[k], halves[k])
 		switch k {
 		case 0, 1:
 			f := g.Factors[k]

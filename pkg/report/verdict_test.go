@@ -426,6 +426,9 @@ func TestEveryKindHasASentence(t *testing.T) {
 	check(mustReport(t, smollm2Rates()))
 	check(mustReport(t, collapsing()))
 	check(mustReport(t, onTestOnly()))
+	recorded := reporttest.Record(128, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.8, .01, 1)},
+		reporttest.FakeArm{Name: "y", Run: reporttest.Around(.7, .01, 2)})
+	check(mustReport(t, reporttest.FakeSweep(4, recorded...)))
 	for kind := range unseen {
 		t.Errorf("no sweep shows %s", kind)
 	}
