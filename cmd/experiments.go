@@ -57,6 +57,8 @@ As with "grpo sweep", run the same command again to do only what is missing.`,
 		}, cobra.ShellCompDirectiveDefault),
 	}
 	o.add(c)
+	c.Flags().BoolVar(&o.reused, "reuse-choice", false,
+		"of arms that are tuned (best_over): compare on the seeds of the choice, not on fresh ones; fewer runs, and biased")
 	c.AddCommand(newAblateList(s), newAblateShow(s))
 	return c
 }

@@ -192,7 +192,7 @@ func compare(sw *sweepdir.Sweep, margin float64) (*Analysis, error) {
 	for _, look := range a.looks() {
 		if look.Taken != nil {
 			for _, out := range look.Taken.Out {
-				a.Arms[out.Arm].beaten = a.Arms[out.Arm].beaten || out.Why == sweepdir.OutBeaten
+				a.Arms[out.Arm].beaten = a.Arms[out.Arm].beaten || out.Why == sweepdir.OutBeaten || out.Why == sweepdir.OutWorse
 			}
 		}
 	}

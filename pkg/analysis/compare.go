@@ -253,7 +253,7 @@ func (a *Analysis) adjustFamily(all []Comparison) {
 		}
 		if looks { // the looks share the level
 			p[i] = min(1, p[i]*stats.Alpha/c.Level)
-			if len(a.looks()) == 0 {
+			if !a.isTested() {
 				p[i] = 1
 			}
 		}
@@ -307,7 +307,7 @@ func (a *Analysis) comparePair(m *Metric, q pair) Comparison {
 		c.Lo, c.Hi, c.Bound = max(c.Lo, least-most), min(c.Hi, most-least), min(c.Bound, most-least)
 	}
 	if m == FinalMetric {
-		c.Test = a.testDifference(stats.Differences(x.Of(TestMetric).Values, y.Of(TestMetric).Values), c.contrast)
+		c.Test = a.testDifference(a.ofClaimed(stats.Differences(x.Of(TestMetric).Values, y.Of(TestMetric).Values)), c.contrast)
 	}
 	return c
 }

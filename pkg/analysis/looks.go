@@ -25,6 +25,12 @@ func (a *Analysis) looks() []sweepdir.Look {
 	return m.Looks[:m.LooksTaken()]
 }
 
+// isTested reports whether a look was taken that tests.
+func (a *Analysis) isTested() bool {
+	taken := a.looks()
+	return len(taken) > 0 && !taken[len(taken)-1].Choice
+}
+
 // lookOf is the last look that was taken with both arms of a comparison; the first look while there is none.
 func (a *Analysis) lookOf(c *Comparison) sweepdir.Look {
 	m := &a.Sweep.Manifest
@@ -32,6 +38,9 @@ func (a *Analysis) lookOf(c *Comparison) sweepdir.Look {
 		if a.isIn(c, k) {
 			return m.Looks[k]
 		}
+	}
+	if m.Looks[0].Choice {
+		return m.Looks[1]
 	}
 	return m.Looks[0]
 }
@@ -49,24 +58,28 @@ func (a *Analysis) adjustLooks(all []Comparison) {
 		adjusted[i], same[i] = 1, 1
 		all[i].Ordered = true
 	}
-	before := 0
+	from := a.Sweep.Manifest.ChosenOn()
+	before := from
 	for k, look := range a.looks() {
+		if look.Choice {
+			continue
+		}
 		p, q, tost := make([]float64, len(all)), make([]float64, len(all)), make([]float64, len(all))
 		sofar := make([]Comparison, len(all))
 		for i := range all {
 			p[i], q[i], tost[i] = 1, -1, 1
-			sofar[i].Diffs = all[i].Diffs[:look.Seeds]
-			if !a.isIn(&all[i], k) || len(stats.Finite(sofar[i].Diffs[before:])) == 0 {
+			sofar[i].Diffs = all[i].Diffs[from:look.Seeds]
+			if !a.isIn(&all[i], k) || len(stats.Finite(all[i].Diffs[before:look.Seeds])) == 0 {
 				continue
 			}
-			if e, _ := a.estimate(&all[i], 0, look.Seeds); stats.IsFinite(e.P) {
+			if e, _ := a.estimate(&all[i], from, look.Seeds); stats.IsFinite(e.P) {
 				sofar[i].N = e.N
 				p[i], q[i], tost[i] = e.P, stats.MeanSquare(sofar[i].Diffs), e.TOST(a.Margin)
 			}
 		}
 		weight := stats.OrderedWeight
 		for i := range sofar {
-			if sofar[i].N > 1 && !sameSeeds(sofar[i].Diffs, sofar, 0, look.Seeds) {
+			if sofar[i].N > 1 && !sameSeeds(sofar[i].Diffs, sofar, 0, look.Seeds-from) {
 				weight = 0
 			}
 		}
@@ -103,6 +116,9 @@ func Decide(sw *sweepdir.Sweep) (sweepdir.Decision, error) {
 	// With it the sweep would end: its comparisons are those of this look.
 	now.Manifest.Looks = slices.Clone(m.Looks[:k+1])
 	now.Manifest.Looks[k].Taken = &sweepdir.Decision{Ended: sweepdir.EndLast}
+	if look.Choice {
+		now.Manifest.Looks = nil
+	}
 	for _, s := range sw.Runs {
 		if m.LookOf(s.Entry) <= k {
 			now.Runs = append(now.Runs, s)
@@ -112,8 +128,11 @@ func Decide(sw *sweepdir.Sweep) (sweepdir.Decision, error) {
 	if err != nil {
 		return sweepdir.Decision{}, err
 	}
+	if look.Choice {
+		return a.choose()
+	}
 	for i := range a.Arms {
-		if n := a.Arms[i].Of(FinalMetric).N; n < 2 && m.GoesOn(i, k) {
+		if n := len(stats.Finite(a.Arms[i].Of(FinalMetric).Values[m.ChosenOn():])); n < 2 && m.GoesOn(i, k) {
 			return sweepdir.Decision{}, fmt.Errorf("the look at %d seeds needs two finished runs of each arm, and %q has %d",
 				look.Seeds, a.Arms[i].Arm.Name, n)
 		}
@@ -121,10 +140,29 @@ func Decide(sw *sweepdir.Sweep) (sweepdir.Decision, error) {
 	return a.decide(m, k), nil
 }
 
+// choose is the choice of the best point of each tuned arm.
+func (a *Analysis) choose() (d sweepdir.Decision, err error) {
+	for _, t := range a.tunedArms() {
+		if t.best < 0 {
+			return d, fmt.Errorf("the choice of a point needs a finished run of %q or of another point of its arm",
+				a.Arms[t.points[0]].Arm.Name)
+		}
+		d.GoOn = append(d.GoOn, t.best)
+		for _, k := range t.points {
+			if k != t.best {
+				d.Out = append(d.Out, sweepdir.ArmOut{Arm: k, Why: sweepdir.OutWorse, By: t.best})
+			}
+		}
+	}
+	slices.Sort(d.GoOn)
+	return d, nil
+}
+
 // decide is [Decide] for an analysis that ends with look k of the manifest.
 func (a *Analysis) decide(m sweepdir.Manifest, k int) sweepdir.Decision {
 	open, out := a.openPairs(m, k)
 	last := m.Looks[len(m.Looks)-1]
+	last.Seeds -= m.ChosenOn()
 	futile := len(open) > 0 && !slices.ContainsFunc(open, func(c Comparison) bool { return !c.isFutile(a.Margin, last) })
 	d := sweepdir.Decision{GoOn: []int{}, Out: out}
 	switch {
@@ -220,13 +258,19 @@ func (c *Comparison) isFutile(margin float64, last sweepdir.Look) bool {
 // lookFindings say which looks were taken and why the sweep ended.
 func (a *Analysis) lookFindings() []Finding {
 	m := &a.Sweep.Manifest
-	if len(m.Looks) == 0 {
+	if len(m.Looks) == 0 || m.ChosenOn() > 0 && len(m.Looks) == 2 { // nothing but the choice was planned
 		return nil
 	}
 	f := Finding{Kind: Looks}
 	taken := a.looks()
 	f.Count, f.Of = len(taken), len(m.Looks)
 	for k, l := range m.Looks {
+		if l.Choice {
+			f.Of--
+			f.Count = max(0, f.Count-1)
+			continue
+		}
+		l.Seeds -= m.ChosenOn()
 		f.Steps = append(f.Steps, l.Seeds)
 		f.Values = append(f.Values, textutil.Number(math.Round(1e5*l.Level)/1e3))
 		if k >= len(taken) || l.Taken == nil {
@@ -254,7 +298,7 @@ func (a *Analysis) claimed() (from, to int) {
 	m := &a.Sweep.Manifest
 	all := len(m.Seeds)
 	if len(m.Added) == 0 || len(m.Looks) > 0 {
-		return 0, all
+		return min(m.ChosenOn(), all), all
 	}
 	start := func(k int) int {
 		if k >= len(m.Added) {
@@ -266,6 +310,18 @@ func (a *Analysis) claimed() (from, to int) {
 		from, to = to, start(1)
 	}
 	return from, to
+}
+
+// ofClaimed are the values of the seeds of [Analysis.claimed], and NaN.
+func (a *Analysis) ofClaimed(x []float64) []float64 {
+	from, to := a.claimed()
+	out := slices.Clone(x)
+	for i := range out {
+		if i < from || i >= to {
+			out[i] = math.NaN()
+		}
+	}
+	return out
 }
 
 // judge sets what a claim about a comparison is made from: the estimate over the seeds of [Analysis.claimed],

@@ -211,3 +211,32 @@ func TestAddedSeeds(t *testing.T) {
 		t.Errorf("after one seed the claim is from %d seeds", c.N)
 	}
 }
+
+// The best point of each tuned arm is chosen on the first seeds, and compared on the others alone.
+func TestChoice(t *testing.T) {
+	sw := reporttest.TunedSweep(8)
+	sw.Manifest.Looks = []sweepdir.Look{{Seeds: 4, Choice: true}, {Seeds: 8, Level: stats.Alpha}}
+	before, _ := train(sw, sw.Manifest)
+	d, err := Decide(before)
+	expect.OK(t, err)
+	if !slices.Equal(d.GoOn, []int{1, 2}) || len(d.Out) != 2 || d.Out[1] != (sweepdir.ArmOut{Arm: 3, Why: sweepdir.OutWorse, By: 2}) {
+		t.Fatalf("%+v", d)
+	}
+	if c := mustAnalyse(t, before).finals(); len(c) != 1 || c[0].N != 0 || c[0].Separable {
+		t.Errorf("before the choice: %+v", c)
+	}
+	m := sw.Manifest
+	m.Looks = slices.Clone(m.Looks)
+	m.Looks[0].Taken = &d
+	after, n := train(sw, m)
+	a := mustAnalyse(t, after)
+	c := a.finals()[0]
+	want := stats.StudentT(stats.Differences(a.Arms[2].Of(FinalMetric).Values, a.Arms[1].Of(FinalMetric).Values)[4:], 1./1024)
+	if n != 4*4+2*4 || c.N != 4 || math.Abs(c.Mean-want.Mean)+math.Abs(c.PAdjusted-want.P)+math.Abs(c.Hi-want.Hi) > 1e-9 || a.Best != 2 {
+		t.Errorf("%d runs, best %d, %+v, want %+v", n, a.Best, c, want)
+	}
+	d, err = Decide(after)
+	if expect.OK(t, err); d.Ended != sweepdir.EndAnswered {
+		t.Errorf("%+v", d)
+	}
+}

@@ -197,7 +197,7 @@ func (a *Analysis) contrasts(g *grid) []Comparison {
 		c := newComparison(diffs, a.resolution(FinalMetric, halves[k]))
 		c.Metric, c.ArmA, c.ArmB, c.contrast = FinalMetric.Name, -1, -1, halves[k]
 		a.judge(&c)
-		c.Test = a.testDifference(onTest[k], halves[k])
+		c.Test = a.testDifference(a.ofClaimed(onTest[k]), halves[k])
 		switch k {
 		case 0, 1:
 			f := g.Factors[k]
@@ -233,11 +233,17 @@ func (a *Analysis) tunedArms() []tunedArm {
 	if a.Sweep.Manifest.BestOver == "" {
 		return nil
 	}
+	m := &a.Sweep.Manifest
+	chosen := func(arm int) bool { return m.ChosenOn() > 0 && m.Looks[0].Taken != nil && m.GoesOn(arm, 1) }
 	var out []tunedArm
 	for _, points := range PointsOver(&a.Sweep.Manifest, a.Sweep.Manifest.BestOver) {
 		var rows []ArmResult
 		for _, k := range points {
 			rows = append(rows, a.Arms[k])
+		}
+		if k := slices.IndexFunc(points, chosen); k >= 0 {
+			out = append(out, tunedArm{points, points[k]})
+			continue
 		}
 		best := bestArm(rows, func(r ArmResult) bool { return r.Diverged == 0 })
 		if best < 0 {

@@ -210,7 +210,7 @@ func (a *Report) comparisonsTable(final bool) Table {
 	if final && slices.ContainsFunc(a.Comparisons, func(c analysis.Comparison) bool { return c.Aside && c.Family > mostPairs }) {
 		t.Notes = append(t.Notes, "The pairs without the best arm are in results.json.")
 	}
-	if len(a.Sweep.Manifest.Looks) > 0 {
+	if slices.ContainsFunc(a.Comparisons, func(c analysis.Comparison) bool { return c.Level > 0 && c.Level != stats.Alpha }) {
 		t.Columns[2].Head = "mean difference [interval]"
 		t.Notes[0] = strings.Replace(t.Notes[0], "its 95% interval", "its interval, at 100% less the level of its last planned look,", 1)
 		t.Notes[1] = strings.Replace(t.Notes[1], "with 95% confidence", "with that confidence", 1)

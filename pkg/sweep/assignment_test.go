@@ -133,7 +133,7 @@ func TestAssignmentPerArm(t *testing.T) {
 			}
 		}
 	}
-	if got := []int{count(p.Copied()[0]), count(p.Copied()[1]), count(p.Copied()[2]), count(p.Copied()[3])}; !slices.Equal(got, []int{0, 4, 4, 4}) {
+	if got := []int{count(p.Copied()[0]), count(p.Copied()[1]), count(p.Copied()[2]), count(p.Copied()[3])}; !slices.Equal(got, []int{0, 4, 8, 8}) {
 		t.Errorf("copied %v, want all of one arm in each comparison", got)
 	}
 	// What the folder keeps of the request repeats the part, tuning included.

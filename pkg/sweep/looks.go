@@ -47,8 +47,14 @@ func ParseLooks(text string) (seeds []uint64, looks []sweepdir.Look, ok bool, er
 	return FirstSeeds(to), looks, true, nil
 }
 
-// LooksText is a plan as --seeds takes it: "4..16".
+// LooksText is a plan as --seeds takes it: "4..16", or "4" for a choice on 4 seeds with one comparison after it.
 func LooksText(looks []sweepdir.Look) string {
+	if first := looks[0]; first.Choice {
+		if len(looks) == 2 {
+			return strconv.Itoa(first.Seeds)
+		}
+		return fmt.Sprintf("%d..%d", first.Seeds, looks[len(looks)-1].Seeds-first.Seeds)
+	}
 	return fmt.Sprintf("%d..%d", looks[0].Seeds, looks[len(looks)-1].Seeds)
 }
 
@@ -57,15 +63,15 @@ func (p *planner) checkLooks(m sweepdir.Manifest) error {
 	switch {
 	case len(m.Looks) == 0:
 		return nil
-	case p.opts.Halving:
+	case p.opts.Halving && (m.ChosenOn() == 0 || len(m.Looks) > 2):
 		return planErrorf("--halving and planned looks (--seeds %s) both stop arms, by rules that do not go together: "+
 			"give one of them", LooksText(m.Looks))
 	case len(m.Arms) < 2:
 		return planErrorf("planned looks (--seeds %s) compare arms, and this sweep has one: give a number of seeds",
 			LooksText(m.Looks))
-	case m.BestOver != "":
-		return planErrorf("planned looks (--seeds %s) need arms that stay the same from look to look, but with best_over "+
-			"each arm is compared at the point that is best so far: give a number of seeds", LooksText(m.Looks))
+	case m.BestOver != "" && m.ChosenOn() == 0:
+		return planErrorf("planned looks (--seeds %s) need arms that stay the same from look to look, but with --reuse-choice "+
+			"each is compared at the point that is best so far: leave one of them out", LooksText(m.Looks))
 	}
 	return nil
 }
@@ -74,8 +80,11 @@ func (p *planner) checkLooks(m sweepdir.Manifest) error {
 // now. A plan counts only if it is made before the first result, and does not change afterwards.
 func withLooks(dir string, old, now, m sweepdir.Manifest) (sweepdir.Manifest, error) {
 	same := slices.EqualFunc(old.Looks, now.Looks, func(a, b sweepdir.Look) bool { return a.Seeds == b.Seeds && a.Level == b.Level })
+	// Results of the seeds of a choice are no results of the comparison after it.
 	hasResult := func() bool {
-		return slices.ContainsFunc(old.Runs, func(e sweepdir.Entry) bool { return trained(dir, e) != nil })
+		return slices.ContainsFunc(old.Runs, func(e sweepdir.Entry) bool {
+			return !slices.Contains(now.Seeds[:now.ChosenOn()], e.Seed) && trained(dir, e) != nil
+		})
 	}
 	switch {
 	case same:
@@ -83,19 +92,31 @@ func withLooks(dir string, old, now, m sweepdir.Manifest) (sweepdir.Manifest, er
 			m.Looks = now.Looks
 		}
 		return m, nil
+	case old.ChosenOn() > 0:
+		return m, fmt.Errorf("%w: %s holds a sweep that compares on fresh seeds after a choice: give --seeds %s without "+
+			"--reuse-choice to continue it; %s", config.ErrConfig, dir, LooksText(old.Looks), elsewhereHint)
 	case len(old.Looks) > 0:
 		return m, fmt.Errorf("%w: %s holds a sweep with looks that were planned before its first result, and the plan can't "+
 			"change: give --seeds %s to continue it; %s", config.ErrConfig, dir, LooksText(old.Looks), elsewhereHint)
+	case hasResult() && now.ChosenOn() > 0:
+		return m, fmt.Errorf("%w: %s has results of a sweep that compares on the seeds of the choice: give --seeds %s "+
+			"--reuse-choice to continue it; %s", config.ErrConfig, dir, seedsFlag(old.Seeds), elsewhereHint)
 	case hasResult():
 		return m, fmt.Errorf("%w: %s has results of a sweep without planned looks, and a plan counts only if it is made before "+
 			"the first result: give --seeds %s, which tests added seeds alone", config.ErrConfig, dir, seedsFlag(now.Seeds))
 	}
 	m.Looks, m.Argv = now.Looks, now.Argv
+	if m.ChosenOn() > 0 {
+		m.Added = old.Added
+	}
 	return m, nil
 }
 
 // unseen returns an error if a sibling has results of a sweep whose looks are planned only now.
 func unseen(siblings []string, now sweepdir.Manifest) error {
+	if now.ChosenOn() > 0 {
+		return nil // they have chosen, not compared
+	}
 	for _, dir := range siblings {
 		m, err := sweepdir.ReadManifest(dir)
 		if err != nil || len(m.Looks) > 0 {
@@ -147,6 +168,15 @@ func TakeLook(dir string, gaveUp func(sweepdir.RunState) bool) (m sweepdir.Manif
 func decisionText(m sweepdir.Manifest, k int) string {
 	d := m.Looks[k].Taken
 	var out, on []string
+	if m.Looks[k].Choice {
+		for _, arm := range d.GoOn {
+			on = append(on, m.NameOf(arm))
+		}
+		return fmt.Sprintf("chosen on %d seeds, and compared on fresh ones: %s", m.Looks[k].Seeds, strings.Join(on, ", "))
+	}
+	if m.ChosenOn() > 0 && len(m.Looks) == 2 {
+		return "" // the comparison after a choice, which nothing follows
+	}
 	for _, o := range d.Out {
 		why := map[string]string{
 			sweepdir.OutBeaten: "beaten by ", sweepdir.OutSeparated: "separated from ", sweepdir.OutSame: "the same as ",
@@ -160,7 +190,7 @@ func decisionText(m sweepdir.Manifest, k int) string {
 	for _, arm := range d.GoOn {
 		on = append(on, m.NameOf(arm))
 	}
-	text := fmt.Sprintf("look at %d seeds: ", m.Looks[k].Seeds)
+	text := fmt.Sprintf("look at %d seeds: ", m.Looks[k].Seeds-m.ChosenOn())
 	switch d.Ended {
 	case "":
 		text += strings.Join(on, ", ") + " go on"
@@ -256,9 +286,38 @@ func LooksLine(m sweepdir.Manifest) string {
 		return ""
 	}
 	var seeds []string
+	if c := m.ChosenOn(); k == 0 && c > 0 {
+		n := 0
+		for _, e := range m.Runs {
+			if mayTrain(m)(e) {
+				n++
+			}
+		}
+		return fmt.Sprintf("the best %s of each arm is chosen on %s and compared on %s: %d runs at most (--reuse-choice takes %d, "+
+			"and is biased)", lastOf(m.BestOver), analysis.SeedsText(m.Seeds[:c]), analysis.SeedsText(m.Seeds[c:]), n, len(m.Arms)*c)
+	}
+	if m.ChosenOn() > 0 && len(m.Looks) == 2 {
+		return ""
+	}
 	for _, l := range m.Looks[k:] {
-		seeds = append(seeds, strconv.Itoa(l.Seeds))
+		seeds = append(seeds, strconv.Itoa(l.Seeds-m.ChosenOn()))
 	}
 	return fmt.Sprintf("looks at %s seeds end the sweep, or stop arms, as soon as the runs up to them answer: %d runs at "+
 		"most, %d at least", strings.Join(seeds, ", "), len(m.Runs), len(m.Arms)*m.Looks[0].Seeds)
+}
+
+// lastOf is "learning_rate" of "train.learning_rate".
+func lastOf(key string) string { return key[strings.LastIndex(key, ".")+1:] }
+
+// mayTrain reports which runs may be trained: after a choice that is not made yet, those of one point of each tuned
+// arm, the first for all.
+func mayTrain(m sweepdir.Manifest) func(sweepdir.Entry) bool {
+	if m.ChosenOn() == 0 || m.LooksTaken() > 0 {
+		return func(sweepdir.Entry) bool { return true }
+	}
+	first := map[int]bool{}
+	for _, points := range analysis.PointsOver(&m, m.BestOver) {
+		first[points[0]] = true
+	}
+	return func(e sweepdir.Entry) bool { return first[e.Arm] || m.LookOf(e) == 0 }
 }

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,8 +46,21 @@ func TestPlanOfLooks(t *testing.T) {
 		t.Error("the hash is another")
 	}
 	tuned := "arms: [{name: a}, {name: b, set: {beta: 1}}]\naxes: [{key: lr, values: [1, 2]}]\nbest_over: lr\nseeds: 4..16"
-	if _, err := NewPlan(parsed(t, tuned), PlanOptions{}); err == nil || !strings.Contains(err.Error(), "best_over") {
-		t.Errorf("tuned arms: %v", err)
+	if _, err := NewPlan(parsed(t, tuned), PlanOptions{ReuseChoice: true}); err == nil || !strings.Contains(err.Error(), "--reuse-choice") {
+		t.Errorf("tuned arms on the seeds of the choice: %v", err)
+	}
+	for seeds, want := range map[string]string{"4..16": "[{4 0 true <nil>} {8 0.025 false <nil>} {12 0.0125 false <nil>} {20 0.0125 false <nil>}]",
+		"[2, 3]": "[{2 0 true <nil>} {4 0.05 false <nil>}]"} {
+		p := planOf(t, strings.Replace(tuned, "4..16", seeds, 1), PlanOptions{})
+		if got := fmt.Sprint(p.Manifest.Looks); got != want {
+			t.Errorf("%s: %s", seeds, got)
+		}
+		req, err := ParseRequest("sweep.yaml", p.Request)
+		expect.OK(t, err)
+		again, err := NewPlan(req, PlanOptions{})
+		if expect.OK(t, err); again.Manifest.Hash != p.Manifest.Hash || fmt.Sprint(again.Manifest.Looks) != want {
+			t.Errorf("%s: again %v\n%s", seeds, again.Manifest.Looks, p.Request)
+		}
 	}
 }
 

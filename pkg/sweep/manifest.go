@@ -9,6 +9,7 @@ import (
 	"grpo/internal/suggest"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -119,7 +120,29 @@ func (p *planner) checkBestOver() error {
 			"(remove best_over)", k.Path)
 	}
 	p.bestOver = k.Path
+	p.addFreshSeeds()
 	return nil
+}
+
+// addFreshSeeds plans to choose the point of each tuned arm on the seeds that were asked for, or on those of the
+// first look, and to compare the chosen points on as many fresh seeds, or at all looks on fresh seeds: rewards that
+// won a choice flatter, and one arm more than another.
+func (p *planner) addFreshSeeds() {
+	if p.opts.ReuseChoice || p.req.ReuseChoice {
+		return
+	}
+	if len(p.looks) == 0 {
+		n := len(p.seeds)
+		p.seeds = slices.Concat(p.seeds, FreshSeeds(p.seeds))
+		p.looks = []sweepdir.Look{{Seeds: n, Choice: true}, {Seeds: 2 * n, Level: stats.Alpha}}
+		return
+	}
+	n := p.looks[0].Seeds
+	looks := []sweepdir.Look{{Seeds: n, Choice: true}}
+	for _, l := range p.looks {
+		looks = append(looks, sweepdir.Look{Seeds: n + l.Seeds, Level: l.Level})
+	}
+	p.looks, p.seeds = looks, FirstSeeds(n+len(p.seeds))
 }
 
 // plan makes the manifest and the request of the resolved arms.

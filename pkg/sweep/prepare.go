@@ -183,6 +183,9 @@ func sameSweep(dir string, p *Plan) (found *Plan, frozen bool, err error) {
 	if withSeeds(old, p.Manifest.Seeds).Identity() == p.Manifest.Hash {
 		hint = fmt.Sprintf("it has more seeds: give --seeds %s to continue it, or \"grpo report\" to see it; %s",
 			seedsFlag(old.Seeds), elsewhereHint)
+		if old.ChosenOn() > 0 && len(p.Manifest.Looks) == 0 {
+			hint = "it compares on fresh seeds after a choice: leave out --reuse-choice to continue it; " + elsewhereHint
+		}
 	}
 	return nil, false, fmt.Errorf("%w: %s holds another sweep (%s); %s",
 		config.ErrConfig, dir, strings.Join(differences(old, p.Manifest), "; "), hint)

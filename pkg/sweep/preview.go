@@ -43,10 +43,10 @@ func NewPreview(ctx context.Context, parts []*Located, opts Options) (*Preview, 
 	v := &Preview{Disk: diskOf(parts, opts.Jobs)}
 	seen := map[string]bool{} // hashes of the runs of earlier parts
 	for _, p := range parts {
-		rows := p.Rows(opts.Version)
+		rows, may := p.Rows(opts.Version), mayTrain(p.Manifest)
 		for i := range rows {
 			switch row := &rows[i]; {
-			case sweepdir.Ended(row.State):
+			case sweepdir.Ended(row.State), !may(p.Manifest.Runs[i]):
 			case seen[p.Manifest.Runs[i].Hash]:
 				row.State, row.From = StateCopy, ""
 				v.Copies++
@@ -78,7 +78,7 @@ func NewPreview(ctx context.Context, parts []*Located, opts Options) (*Preview, 
 		var missing []sweepdir.Entry
 		for k, run := range plans[i].Manifest.Runs {
 			row := &v.Parts[i][k]
-			if row.State == StateCopy {
+			if row.State == StateCopy || !mayTrain(plans[i].Manifest)(run) {
 				continue
 			}
 			row.About = e.Arms[run.Arm]

@@ -38,6 +38,7 @@ import (
 //	    values: [3e-4, 1e-3]
 //	reference: symmetric,lr=0.001     # the arm that the others are compared with; none = the best
 //	best_over: lr                     # an axis to tune: arms are compared each at its own best value
+//	reuse_choice: true                # ... on the seeds of that choice, not on fresh ones: cheaper, and biased
 //	fixed: [learning_rate]            # keys that all arms share and that readers need to know
 //	notes: [One rate for all arms.]   # caveats that the verdict repeats
 //	seeds: 4                          # 1 to 4, or a list: [1, 2, 5], or planned looks: 4..16
@@ -51,6 +52,7 @@ type Request struct {
 	Fixed, Notes          []string
 	Seeds                 []uint64 // none means [DefaultSeeds] of them
 	Looks                 []sweepdir.Look
+	ReuseChoice           bool // as [PlanOptions.ReuseChoice]
 }
 
 // Setting is a key with its value, as --set takes them.

@@ -28,6 +28,7 @@ type requestForm struct {
 	Axes      []axisForm     `yaml:"axes,omitempty"`
 	Reference yamldoc.Line   `yaml:"reference,omitempty"`
 	BestOver  yamldoc.Line   `yaml:"best_over,omitempty"`
+	Reuse     bool           `yaml:"reuse_choice,omitempty"`
 	Fixed     []yamldoc.Line `yaml:"fixed,omitempty"`
 	Notes     []yamldoc.Line `yaml:"notes,omitempty"`
 	Seeds     *yaml.Node     `yaml:"seeds,omitempty"` // a count or a list
@@ -78,7 +79,7 @@ type requestReader struct{ *yamldoc.Document }
 func (d requestReader) request(f requestForm) Request {
 	req := Request{
 		Name: string(f.Name), Title: string(f.Title), Question: string(f.Question), Config: string(f.Config),
-		Reference: string(f.Reference), BestOver: string(f.BestOver),
+		Reference: string(f.Reference), BestOver: string(f.BestOver), ReuseChoice: f.Reuse,
 		Set: d.settings("set", f.Set), Fixed: d.texts("fixed", f.Fixed), Notes: d.texts("notes", f.Notes),
 	}
 	req.Seeds, req.Looks = d.seeds(f.Seeds)
@@ -246,6 +247,7 @@ func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 	f := requestForm{
 		Name: yamldoc.Line(m.Name), Title: yamldoc.Line(m.Title), Question: yamldoc.Line(m.Question),
 		Set: p.baseSettings(), Reference: yamldoc.Line(m.Reference), BestOver: yamldoc.Line(m.BestOver),
+		Reuse: m.BestOver != "" && m.ChosenOn() == 0,
 		Fixed: asLines(p.req.Fixed), Notes: asLines(p.req.Notes),
 		Seeds: &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle},
 	}
@@ -270,10 +272,14 @@ func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 		}
 		f.Axes = append(f.Axes, axisForm{yamldoc.Line(a.Key), yamldoc.Line(a.Label), values})
 	}
-	if len(m.Looks) > 0 && slices.Equal(m.Seeds, FirstSeeds(len(m.Seeds))) {
+	seeds := m.Seeds
+	switch c := m.ChosenOn(); {
+	case c > 0 && len(m.Looks) == 2: // the fresh seeds follow from these
+		seeds = seeds[:c]
+	case len(m.Looks) > 0 && slices.Equal(seeds, FirstSeeds(len(seeds))):
 		f.Seeds = plain(LooksText(m.Looks))
 	}
-	for _, s := range m.Seeds {
+	for _, s := range seeds {
 		if f.Seeds.Kind == yaml.ScalarNode {
 			break
 		}

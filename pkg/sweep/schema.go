@@ -48,9 +48,13 @@ func Schema() jsonschema.Schema {
 		"axes":      {"Keys with values: every arm is trained at every point of their grid.", list(axis)},
 		"reference": {"The arm that the others are compared with. Without it: the best one.", text},
 		"best_over": {"An axis over which each arm is tuned: arms are compared at their own best values.", key},
-		"fixed":     {"Keys that all arms share and that readers should know.", texts},
-		"notes":     {"Caveats that the verdict repeats.", texts},
-		"seeds":     {"A number (4 = the seeds 1 to 4) or a list ([1, 2, 5]); 4..16 looks at 4, 8 and 16 of the seeds 1 to 16, planned before the first result.", seeds},
+		"reuse_choice": {
+			"With best_over: compare on the seeds of the choice, not on fresh ones; fewer runs, and biased.",
+			form{"type": "boolean"},
+		},
+		"fixed": {"Keys that all arms share and that readers should know.", texts},
+		"notes": {"Caveats that the verdict repeats.", texts},
+		"seeds": {"A number (4 = the seeds 1 to 4) or a list ([1, 2, 5]); 4..16 looks at 4, 8 and 16 of the seeds 1 to 16, planned before the first result.", seeds},
 	}, "name")
 	s["$schema"], s["title"] = jsonschema.Draft, "sweep of grpo ablate"
 	s["anyOf"] = []form{{"required": []string{"arms"}}, {"required": []string{"axes"}}}

@@ -164,7 +164,9 @@ func (w *waiter) readLooks() error {
 		return err
 	}
 	if old := w.manifest.NextLook(); m.NextLook() != old {
-		w.note("%s", decisionText(m, old))
+		if text := decisionText(m, old); text != "" {
+			w.note("%s", text)
+		}
 		w.followLooks(m)
 		for _, j := range w.in(waiting) {
 			j.watch = newWatch(j.path)

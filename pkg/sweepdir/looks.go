@@ -14,6 +14,9 @@ const Planned = "planned"
 type Look struct {
 	Seeds int     `json:"seeds"`
 	Level float64 `json:"level"`
+	// Choice marks the first look of a sweep with [Manifest.BestOver]: the best point of each tuned arm goes on. It
+	// tests nothing, and the later looks compare the chosen points on the seeds after its own.
+	Choice bool `json:"choice,omitempty"`
 	// Taken is what was decided; nil until then. It is written once and never changes.
 	Taken *Decision `json:"taken,omitempty"`
 }
@@ -45,6 +48,7 @@ const (
 	OutSeparated = "separated" // from the arm that all are compared with
 	OutSame      = "same"      // within the margin as the arm that it is compared with
 	OutDiverged  = "diverged"  // it can't be the best
+	OutWorse     = "worse"     // another point of its tuned arm was chosen
 )
 
 // NextLook is the index of the first look that is not taken; -1 if there is none, or an earlier one has ended
@@ -55,6 +59,14 @@ func (m Manifest) NextLook() int {
 		return -1
 	}
 	return n
+}
+
+// ChosenOn is the number of seeds on which the points of tuned arms are chosen. Comparisons leave them out.
+func (m Manifest) ChosenOn() int {
+	if len(m.Looks) > 0 && m.Looks[0].Choice {
+		return m.Looks[0].Seeds
+	}
+	return 0
 }
 
 // LooksTaken counts the looks that were taken.
@@ -104,7 +116,10 @@ func (m Manifest) checkLooks() error {
 	}
 	seeds, taken, level := 0, true, 0.0
 	for i, l := range m.Looks {
-		if l.Seeds <= seeds || !(l.Level > 0) {
+		if l.Choice && (i > 0 || m.BestOver == "" || len(m.Looks) < 2) {
+			return fmt.Errorf("looks[%d]: a choice comes first, in a sweep with best_over", i)
+		}
+		if l.Seeds <= seeds || !(l.Level > 0) && !l.Choice {
 			return fmt.Errorf("looks[%d]: %d seeds at level %g after %d seeds", i, l.Seeds, l.Level, seeds)
 		}
 		seeds, level = l.Seeds, level+l.Level
