@@ -100,16 +100,21 @@ func terminateTwice(l *lab) (string, error) {
 }
 
 // interrupt sends signals to runs, each of which must save.
+// starting is the time in which a process may not have its signal handler yet.
+const starting = 100 * time.Millisecond
+
 func interrupt(l *lab, signals func() []timedSignal) (string, error) {
 	total, runs := 0, l.tries(20)
 	for range runs {
 		dir := l.dir()
 		n, err := untilDone(dir, func() (outcome, error) {
-			o, err := l.train(dir).signalled(signals()...)
+			sent := signals()
+			o, err := l.train(dir).signalled(sent...)
 			if err != nil || o.code == 0 {
 				return o, err
 			}
-			if _, err := os.Lstat(filepath.Join(dir, rundir.ClaimsDir)); o.signal != 0 && errors.Is(err, fs.ErrNotExist) {
+			_, err = os.Lstat(filepath.Join(dir, rundir.ClaimsDir))
+			if o.signal != 0 && (sent[0].after < starting || errors.Is(err, fs.ErrNotExist)) {
 				return o, nil // too early: no signal handler yet
 			}
 			return o, clear(o, []int{75, 130}, rundir.ErrInterrupted.Error())

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"text/template"
 	"unicode/utf8"
 
@@ -19,7 +20,7 @@ var pageFiles embed.FS
 
 // pages are the templates of the subjects' texts. In their files a line break with its indentation is one space,
 // and " | " is between the cells of a table.
-var pages = func() *template.Template {
+var pages = sync.OnceValue(func() *template.Template {
 	all := template.New("").Funcs(template.FuncMap{
 		"num": num, "fixed": fixed, "short": short, "digits": digits, "percent": percent, "round": round,
 		"nums": listOf(num), "shorts": listOf(short), "percents": listOf(percent), "ints": listOf(strconv.Itoa),
@@ -45,7 +46,7 @@ var pages = func() *template.Template {
 		template.Must(all.New(strings.TrimSuffix(f.Name(), ".tmpl")).Parse(strings.ReplaceAll(source, " | ", "\t")))
 	}
 	return template.Must(all, err)
-}()
+})
 
 // textWidth is the width of running text in characters.
 const textWidth = 78
@@ -55,7 +56,7 @@ const textWidth = 78
 // are indented.
 func writePage(w io.Writer, name string, data any) error {
 	var out, text strings.Builder
-	if err := pages.ExecuteTemplate(&text, name, data); err != nil {
+	if err := pages().ExecuteTemplate(&text, name, data); err != nil {
 		return fmt.Errorf("write the page of %s: %w", name, err)
 	}
 	columns, blank := "lr", true

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
@@ -28,7 +29,9 @@ import (
 //go:embed templates
 var templates embed.FS
 
-var pageTemplate = template.Must(template.ParseFS(templates, "templates/*.html"))
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.ParseFS(templates, "templates/*.html"))
+})
 
 // page is what the template draws.
 type page struct {
@@ -164,7 +167,7 @@ func (p page) write(path string) error {
 	p.Style, p.StyleHash = template.CSS(style), integrity(style)
 	p.Script, p.ScriptHash = template.JS(script), integrity(script)
 	var b bytes.Buffer
-	if err := pageTemplate.ExecuteTemplate(&b, "page", p); err != nil {
+	if err := pageTemplate().ExecuteTemplate(&b, "page", p); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	if err := rundir.WriteFileAtomic(path, []byte(textutil.Text(b.String()))); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 
 	"grpo/internal/textutil"
@@ -23,7 +24,9 @@ import (
 //go:embed templates/methods.tmpl
 var methodsText string
 
-var methodsTemplate = template.Must(template.New("").Funcs(wordFuncs).Parse(folded(methodsText)))
+var methodsTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(wordFuncs).Parse(folded(methodsText)))
+})
 
 // methodsSentences are the templates in the order of the paragraph.
 var methodsSentences = []string{
@@ -95,7 +98,7 @@ func (m *methods) text() (string, error) {
 	var sentences []string
 	for _, name := range methodsSentences {
 		var b strings.Builder
-		if err := methodsTemplate.ExecuteTemplate(&b, name, m); err != nil {
+		if err := methodsTemplate().ExecuteTemplate(&b, name, m); err != nil {
 			return "", fmt.Errorf("describe runs: %w", err)
 		}
 		if s := strings.TrimSpace(b.String()); s != "" {

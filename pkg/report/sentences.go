@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 
 	"grpo/internal/textutil"
@@ -27,7 +28,10 @@ var sentencesText string
 // folded is the text of a file of templates in which a line break with its indentation is one space.
 func folded(text string) string { return regexp.MustCompile(`\n +`).ReplaceAllString(text, " ") }
 
-var sentences = template.Must(template.New("").Funcs(wordFuncs).Parse(folded(sentencesText)))
+// Templates are parsed when a report needs them: every command starts without.
+var sentences = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(wordFuncs).Parse(folded(sentencesText)))
+})
 
 // wordFuncs are the functions of the templates of sentences and of methods.
 var wordFuncs = template.FuncMap{
@@ -96,7 +100,7 @@ type words struct {
 // Execute is the named template on the finding. A finding without a template is a bug that tests find.
 func (w words) Execute(name string) string {
 	var b strings.Builder
-	if err := sentences.ExecuteTemplate(&b, name, w); err != nil {
+	if err := sentences().ExecuteTemplate(&b, name, w); err != nil {
 		panic(fmt.Sprintf("report: the sentence of a finding of kind %s: %v", w.Kind, err))
 	}
 	return b.String()
