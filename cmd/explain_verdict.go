@@ -67,7 +67,7 @@ the command with exit code 2 before anything is printed.`,
 	}
 	listVar(f, &o.Arms, "arm",
 		"`name=values` of an arm with each seed, such as a=0.71,0.74 (repeat for each arm)", parseArm)
-	f.IntVar(&o.Problems, "problems", o.Problems, "values are right answers to so many problems (with --arm: 0 = shares)")
+	f.IntVar(&o.Problems, "problems", o.Problems, "number of problems, if values are counts of right answers (with --arm: 0 = shares)")
 	f.Float64Var(&o.Weight, "weight", o.Weight, "share of the level for the largest difference (0 = Holm)")
 	f.Float64Var(&o.Margin, "margin", o.Margin, "largest difference that counts as the same")
 	f.StringVar(&o.Reference, "reference", "", "`arm` with which all others are compared (default all pairs)")

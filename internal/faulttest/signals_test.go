@@ -99,10 +99,10 @@ func terminateTwice(l *lab) (string, error) {
 	})
 }
 
-// interrupt sends signals to runs, each of which must save.
 // starting is the time in which a process may not have its signal handler yet.
 const starting = 100 * time.Millisecond
 
+// interrupt sends signals to runs, each of which must save.
 func interrupt(l *lab, signals func() []timedSignal) (string, error) {
 	total, runs := 0, l.tries(20)
 	for range runs {

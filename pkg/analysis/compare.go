@@ -257,8 +257,9 @@ func (a *Analysis) adjustFamily(all []Comparison) {
 				p[i] = 1
 			}
 		}
-		ordered = ordered && c.Metric == FinalMetric.Name && sameSeeds(c.Diffs, all, from, to)
+		ordered = ordered && c.Metric == FinalMetric.Name
 	}
+	ordered = ordered && sameSeeds(all, from, to)
 	adjusted := stats.Holm(p)
 	if ordered {
 		adjusted = stats.Ordered(p, q, stats.OrderedWeight)
@@ -277,12 +278,20 @@ func (a *Analysis) adjustFamily(all []Comparison) {
 	}
 }
 
-// sameSeeds reports whether the differences are over the seeds of every comparison that has any, of the
-// seeds from place from to before to: the ordered test needs that.
-func sameSeeds(diffs []float64, all []Comparison, from, to int) bool {
-	for _, c := range all {
+// sameSeeds reports whether all comparisons that have two seeds have the same ones, of the seeds from place
+// from to before to: the ordered test needs that.
+func sameSeeds(all []Comparison, from, to int) bool {
+	var first *Comparison
+	for i := range all {
+		c := &all[i]
+		if c.N < 2 {
+			continue
+		}
+		if first == nil {
+			first = c
+		}
 		for s := from; s < to; s++ {
-			if c.N > 1 && stats.IsFinite(c.Diffs[s]) != stats.IsFinite(diffs[s]) {
+			if stats.IsFinite(c.Diffs[s]) != stats.IsFinite(first.Diffs[s]) {
 				return false
 			}
 		}
@@ -307,7 +316,8 @@ func (a *Analysis) comparePair(m *Metric, q pair) Comparison {
 		c.Lo, c.Hi, c.Bound = max(c.Lo, least-most), min(c.Hi, most-least), min(c.Bound, most-least)
 	}
 	if m == FinalMetric {
-		c.Test = a.testDifference(a.ofClaimed(stats.Differences(x.Of(TestMetric).Values, y.Of(TestMetric).Values)), c.contrast)
+		onTest := stats.Differences(x.Of(TestMetric).Values, y.Of(TestMetric).Values)
+		c.Test = a.testDifference(a.ofClaimed(onTest), c.contrast)
 	}
 	return c
 }

@@ -322,7 +322,9 @@ func (a *Analysis) mainEffect(c *Comparison) Finding {
 func (a *Analysis) interactionFinding(c *Comparison) Finding {
 	g := gridOf(&a.Sweep.Manifest)
 	x, y := g.Factors[0], g.Factors[1]
-	f := Finding{Kind: NoInteraction, Metric: c.Metric, Keys: []string{x.Label, y.Label}, Numbers: c.Summary(), Bound: c.Bound}
+	f := Finding{
+		Kind: NoInteraction, Metric: c.Metric, Keys: []string{x.Label, y.Label}, Numbers: c.Summary(), Bound: c.Bound,
+	}
 	if !c.Separable {
 		for i := range a.Comparisons {
 			if a.Comparisons[i].Kind == KindEffect {

@@ -123,14 +123,13 @@ func (r *ArmResult) collapses() (count, of int) {
 // collapse it says how often one may be still.
 func (a *Analysis) collapseRates() []Finding {
 	f := Finding{Kind: CollapseRate}
-	var arms []int
-	any := false
+	var arms []armCollapses
 	for i := range a.Arms {
 		count, of := a.Arms[i].collapses()
 		if of == 0 || a.Arms[i].Arm.Control {
 			continue
 		}
-		arms, any = append(arms, i), any || count > 0
+		arms = append(arms, armCollapses{i, count, of})
 		if k := slices.IndexFunc(f.Parts, func(g Finding) bool { return g.Count == count && g.Of == of }); k >= 0 {
 			f.Parts[k].Arms = append(f.Parts[k].Arms, i)
 			continue
@@ -141,28 +140,32 @@ func (a *Analysis) collapseRates() []Finding {
 			Numbers: &Summary{N: of, Mean: float64(count) / float64(of), SD: math.NaN(), Lo: lo, Hi: hi},
 		})
 	}
-	if !any {
+	if !slices.ContainsFunc(arms, func(c armCollapses) bool { return c.count > 0 }) {
 		return nil
 	}
 	slices.SortStableFunc(f.Parts, func(x, y Finding) int { return cmp.Compare(y.Numbers.Mean, x.Numbers.Mean) })
-	f.Parts = append(f.Parts, a.collapsesMore(arms)...)
+	f.Parts = append(f.Parts, collapsesMore(arms)...)
 	return []Finding{f}
 }
 
+// armCollapses is an arm with its collapsed seeds, of those of which it is known.
+type armCollapses struct{ arm, count, of int }
+
 // collapsesMore compares the rates of collapse of every two of the arms.
-func (a *Analysis) collapsesMore(arms []int) []Finding {
+func collapsesMore(arms []armCollapses) []Finding {
 	var pairs []pair
 	var ps []float64
+	known := map[[4]int]float64{} // many arms have few counts, and the exact test is slow
 	for i, x := range arms {
 		for _, y := range arms[i+1:] {
-			q := pair{x, y}
-			count, of := a.Arms[x].collapses()
-			other, ofOther := a.Arms[y].collapses()
-			if count*ofOther < other*of {
-				q = pair{y, x}
+			q, counts := pair{x.arm, y.arm}, [4]int{x.count, x.of, y.count, y.of}
+			if x.count*y.of < y.count*x.of {
+				q = pair{y.arm, x.arm}
 			}
-			p, _ := stats.Collapse(count, of, other, ofOther)
-			pairs, ps = append(pairs, q), append(ps, p)
+			if _, ok := known[counts]; !ok {
+				known[counts], _ = stats.Collapse(x.count, x.of, y.count, y.of)
+			}
+			pairs, ps = append(pairs, q), append(ps, known[counts])
 		}
 	}
 	var out []Finding

@@ -72,7 +72,10 @@ func (a *Analysis) seedsSee() []Finding {
 		}
 		return n
 	}
-	f := Finding{Kind: SeedsSee, Metric: c.Metric, Count: c.N, Numbers: &Summary{N: c.N, Mean: c.Visible(), SD: c.SD, Lo: math.NaN(), Hi: math.NaN()}}
+	f := Finding{
+		Kind: SeedsSee, Metric: c.Metric, Count: c.N,
+		Numbers: &Summary{N: c.N, Mean: c.Visible(), SD: c.SD, Lo: math.NaN(), Hi: math.NaN()},
+	}
 	f.Of, f.Steps = capped(likely), []int{capped(most)}
 	return []Finding{f}
 }

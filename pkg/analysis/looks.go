@@ -78,10 +78,8 @@ func (a *Analysis) adjustLooks(all []Comparison) {
 			}
 		}
 		weight := stats.OrderedWeight
-		for i := range sofar {
-			if sofar[i].N > 1 && !sameSeeds(sofar[i].Diffs, sofar, 0, look.Seeds-from) {
-				weight = 0
-			}
+		if !sameSeeds(sofar, 0, look.Seeds-from) {
+			weight = 0
 		}
 		for i, x := range stats.Ordered(p, q, weight) {
 			adjusted[i] = min(adjusted[i], x*stats.Alpha/look.Level)
@@ -280,7 +278,9 @@ func (a *Analysis) lookFindings() []Finding {
 			if l.Taken.Ended != "" {
 				break // the verdict names them
 			}
-			f.Parts = append(f.Parts, Finding{Kind: LookOut, Arms: []int{out.Arm, out.By}, Count: l.Seeds, Values: []string{out.Why}})
+			f.Parts = append(f.Parts, Finding{
+				Kind: LookOut, Arms: []int{out.Arm, out.By}, Count: l.Seeds, Values: []string{out.Why},
+			})
 		}
 		if l.Taken.Ended != "" {
 			f.Parts = append(f.Parts, Finding{Kind: LookEnd, Count: l.Seeds, Values: []string{l.Taken.Ended}})

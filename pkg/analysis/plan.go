@@ -109,7 +109,7 @@ func gridOf(m *sweepdir.Manifest) *grid {
 	}
 	if len(m.Axes) == 0 {
 		for _, o := range m.Arms[0].Set {
-			labels, keys = append(labels, lastPart(o.Key)), append(keys, o.Key)
+			labels, keys = append(labels, LastPart(o.Key)), append(keys, o.Key)
 		}
 	}
 	if len(labels) != 2 {
@@ -164,8 +164,8 @@ func valuesOf(set []sweepdir.Override, keys []string) []string {
 	return out
 }
 
-// lastPart is "loss_type" of "algorithm.loss_type".
-func lastPart(key string) string { return key[strings.LastIndex(key, ".")+1:] }
+// LastPart is "loss_type" of "algorithm.loss_type".
+func LastPart(key string) string { return key[strings.LastIndex(key, ".")+1:] }
 
 // effect is the difference in the final reward, seed by seed, between the second
 // and the first value of the first key, at value j of the second key.

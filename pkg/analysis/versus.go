@@ -29,6 +29,8 @@ type Differing struct {
 	B   string `json:"b"`
 }
 
+func (d Differing) String() string { return fmt.Sprintf("%s (%s and %s)", d.Key, d.A, d.B) }
+
 // Versus is a test of two configurations.
 type Versus struct {
 	Seeds     []uint64    `json:"seeds"` // the pairs: seeds of which both sides have a result
@@ -59,7 +61,7 @@ func Against(a, b Side, margin float64) (*Versus, error) {
 	if other := otherEvaluation(v.Differing, runs[0]); len(other) > 0 {
 		var keys []string
 		for _, d := range other {
-			keys = append(keys, fmt.Sprintf("%s (%s and %s)", d.Key, d.A, d.B))
+			keys = append(keys, d.String())
 		}
 		return nil, config.Invalid(fmt.Errorf("%s and %s were not evaluated alike, so their rewards are not comparable: "+
 			"they differ in %s", a.Name, b.Name, strings.Join(keys, ", ")))

@@ -19,7 +19,7 @@ const (
 // VerdictOptions are the inputs of [Verdict].
 type VerdictOptions struct {
 	Arms      []VerdictArm // in the order of the pairs
-	Problems  int          // the values are counts of right answers among so many problems; 0 = shares
+	Problems  int          // number of problems of which the values count right answers; 0 = shares
 	Weight    float64      // the largest difference's own share of the level, see [stats.Ordered]
 	Margin    float64      // of equivalence, as a share
 	Reference string       // compare every other arm with it; empty = all pairs
@@ -275,7 +275,7 @@ func unknownArm(name string, arms []VerdictArm) string {
 	return fmt.Sprintf("unknown arm %q%s", textutil.Cut(name, 43), hint(name, listOf(asText[string])(known)))
 }
 
-// resolution is the unit of shares of so many problems.
+// resolution is the unit of shares: one of the problems.
 func resolution(problems int) float64 {
 	if problems == 0 {
 		return 0

@@ -196,28 +196,31 @@ const mostPairs = 15
 // comparisonsTable is the table of the paired differences in the final reward, or in
 // all other metrics.
 func (a *Report) comparisonsTable(final bool) Table {
+	head, interval, confidence := "mean difference [95% interval]", "95% interval", "95%"
+	if slices.ContainsFunc(a.Comparisons, func(c analysis.Comparison) bool {
+		return c.Level > 0 && c.Level != stats.Alpha
+	}) {
+		head, confidence = "mean difference [interval]", "that"
+		interval = "interval, at 100% less the level of its last planned look,"
+	}
 	t := Table{Label: "Paired differences", Columns: []Column{
 		{Head: "A − B", Text: true}, {Head: "metric", Text: true, Wrap: "short"},
-		{Head: "mean difference [95% interval]"}, {Head: "each seed"}, {Head: "seeds"}, {Head: "p"},
+		{Head: head}, {Head: "each seed"}, {Head: "seeds"}, {Head: "p"},
 		{Head: "p, adjusted"}, {Head: "separable", Text: true}, {Head: "at most"}, {Head: "on test"},
 	}, Notes: []string{
-		"Mean of the differences paired over seeds, with its 95% interval and p value by Student's t over n = seeds " +
+		"Mean of the differences paired over seeds, with its " + interval + " and p value by Student's t over n = seeds " +
 			"pairs; p adjusted over the family (docs/statistics.md).",
-		"At most: with 95% confidence the true difference has no larger size. On test: the same difference on the test " +
+		"At most: with " + confidence + " confidence the true difference has no larger size. On test: the same difference on the test " +
 			"problems of the same runs.",
 		"Rewards in points (1 point = 1%).",
 	}}
-	if final && slices.ContainsFunc(a.Comparisons, func(c analysis.Comparison) bool { return c.Aside && c.Family > mostPairs }) {
+	isLeftOut := func(c analysis.Comparison) bool { return c.Aside && c.Family > mostPairs }
+	if final && slices.ContainsFunc(a.Comparisons, isLeftOut) {
 		t.Notes = append(t.Notes, "The pairs without the best arm are in results.json.")
-	}
-	if slices.ContainsFunc(a.Comparisons, func(c analysis.Comparison) bool { return c.Level > 0 && c.Level != stats.Alpha }) {
-		t.Columns[2].Head = "mean difference [interval]"
-		t.Notes[0] = strings.Replace(t.Notes[0], "its 95% interval", "its interval, at 100% less the level of its last planned look,", 1)
-		t.Notes[1] = strings.Replace(t.Notes[1], "with 95% confidence", "with that confidence", 1)
 	}
 	for i := range a.Comparisons {
 		c := &a.Comparisons[i]
-		if c.N == 0 || (c.Metric == "final") != final || c.Aside && c.Family > mostPairs {
+		if c.N == 0 || (c.Metric == "final") != final || isLeftOut(*c) {
 			continue
 		}
 		x, y, n := c.A, c.B, analysis.FormatOf(analysis.FinalMetric, 0)

@@ -199,7 +199,8 @@ func (w words) Comparison() *analysis.Comparison {
 	}
 	for i := range w.Comparisons {
 		c := &w.Comparisons[i]
-		if c.Kind == kind && c.Mean == w.Numbers.Mean && (kind == analysis.KindInteraction || strings.HasPrefix(c.A, w.Keys[0]+" ")) {
+		ofKey := kind == analysis.KindInteraction || strings.HasPrefix(c.A, w.Keys[0]+" ")
+		if c.Kind == kind && c.Mean == w.Numbers.Mean && ofKey {
 			return c
 		}
 	}
@@ -231,15 +232,12 @@ func (w words) OfKind(kind string) []words {
 func (w words) Rivals() []words {
 	kinds := []analysis.Kind{analysis.Open, analysis.SameWithin, analysis.Identical, analysis.NotCompared}
 	return slices.DeleteFunc(w.Parts(), func(p words) bool {
-		return !slices.Contains(kinds, p.Kind) || w.Report.Arms[p.Arms[1]].Diverged > 0 || w.Report.Arms[p.Arms[1]].Arm.Control
+		if !slices.Contains(kinds, p.Kind) {
+			return true
+		}
+		other := &w.Report.Arms[p.Arms[1]]
+		return other.Diverged > 0 || other.Arm.Control
 	})
-}
-
-func (w words) RivalNames() (out []string) {
-	for _, r := range w.Rivals() {
-		out = append(out, r.ShortOther())
-	}
-	return out
 }
 
 // Most are the first of a list, which are the closest, for a headline; the tables have all.
@@ -404,7 +402,8 @@ func (w words) Ranks() []string {
 		{"it beats", map[rank]string{{analysis.Beats, true}: "by"}},
 		{"below it:", map[rank]string{{analysis.BeatenBy, false}: "signed"}},
 		{"it is beaten by", map[rank]string{{analysis.BeatenBy, true}: "signed", {analysis.Beats, false}: "by"}},
-		{"it is not clearly different from", map[rank]string{{analysis.Open, true}: "at most", {analysis.Open, false}: "at most"}},
+		{"it is not clearly different from",
+			map[rank]string{{analysis.Open, true}: "at most", {analysis.Open, false}: "at most"}},
 		{"it is the same within " + marginText(w.Margin) + " as",
 			map[rank]string{{analysis.SameWithin, true}: "at most", {analysis.SameWithin, false}: "at most"}},
 		{"it is the same experiment, to the bit, as", none(analysis.Identical)},

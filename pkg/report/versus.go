@@ -75,7 +75,7 @@ func (t *Test) Write(w io.Writer) error {
 func (t *Test) WriteLines(w io.Writer) error {
 	var keys []string
 	for _, d := range t.Differing {
-		keys = append(keys, fmt.Sprintf("%s (%s and %s)", d.Key, d.A, d.B))
+		keys = append(keys, d.String())
 	}
 	what := "They differ in " + listed(few(keys)) + "."
 	if len(keys) == 0 {

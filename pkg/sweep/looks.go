@@ -36,7 +36,8 @@ func ParseLooks(text string) (seeds []uint64, looks []sweepdir.Look, ok bool, er
 	case from < 2:
 		problem = fmt.Sprintf("%s: the first look needs two seeds or more, because one shows no spread", textutil.Quote(text))
 	case to <= from || to > maxRuns:
-		problem = fmt.Sprintf("%s: the last look must have more seeds than the first, and at most %d", textutil.Quote(text), maxRuns)
+		problem = fmt.Sprintf("%s: the last look must have more seeds than the first, and at most %d",
+			textutil.Quote(text), maxRuns)
 	}
 	if problem != "" {
 		return nil, nil, true, configError("read seeds", problem)
@@ -79,13 +80,11 @@ func (p *planner) checkLooks(m sweepdir.Manifest) error {
 // withLooks is the manifest m that the folder dir of the sweep old would get, with the looks that are asked for
 // now. A plan counts only if it is made before the first result, and does not change afterwards.
 func withLooks(dir string, old, now, m sweepdir.Manifest) (sweepdir.Manifest, error) {
-	same := slices.EqualFunc(old.Looks, now.Looks, func(a, b sweepdir.Look) bool { return a.Seeds == b.Seeds && a.Level == b.Level })
+	same := slices.EqualFunc(old.Looks, now.Looks, func(a, b sweepdir.Look) bool {
+		return a.Seeds == b.Seeds && a.Level == b.Level
+	})
 	// Results of the seeds of a choice are no results of the comparison after it.
-	hasResult := func() bool {
-		return slices.ContainsFunc(old.Runs, func(e sweepdir.Entry) bool {
-			return !slices.Contains(now.Seeds[:now.ChosenOn()], e.Seed) && trained(dir, e) != nil
-		})
-	}
+	chosenOn := now.Seeds[:now.ChosenOn()]
 	switch {
 	case same:
 		if now.LooksTaken() > old.LooksTaken() { // decided where the sweep was prepared
@@ -98,10 +97,10 @@ func withLooks(dir string, old, now, m sweepdir.Manifest) (sweepdir.Manifest, er
 	case len(old.Looks) > 0:
 		return m, fmt.Errorf("%w: %s holds a sweep with looks that were planned before its first result, and the plan can't "+
 			"change: give --seeds %s to continue it; %s", config.ErrConfig, dir, LooksText(old.Looks), elsewhereHint)
-	case hasResult() && now.ChosenOn() > 0:
+	case now.ChosenOn() > 0 && hasResult(dir, old, chosenOn):
 		return m, fmt.Errorf("%w: %s has results of a sweep that compares on the seeds of the choice: give --seeds %s "+
 			"--reuse-choice to continue it; %s", config.ErrConfig, dir, seedsFlag(old.Seeds), elsewhereHint)
-	case hasResult():
+	case hasResult(dir, old, chosenOn):
 		return m, fmt.Errorf("%w: %s has results of a sweep without planned looks, and a plan counts only if it is made before "+
 			"the first result: give --seeds %s, which tests added seeds alone", config.ErrConfig, dir, seedsFlag(now.Seeds))
 	}
@@ -110,6 +109,13 @@ func withLooks(dir string, old, now, m sweepdir.Manifest) (sweepdir.Manifest, er
 		m.Added = old.Added
 	}
 	return m, nil
+}
+
+// hasResult reports whether the sweep m in dir has a run with a result, seeds in except aside.
+func hasResult(dir string, m sweepdir.Manifest, except []uint64) bool {
+	return slices.ContainsFunc(m.Runs, func(e sweepdir.Entry) bool {
+		return !slices.Contains(except, e.Seed) && trained(dir, e) != nil
+	})
 }
 
 // unseen returns an error if a sibling has results of a sweep whose looks are planned only now.
@@ -123,7 +129,7 @@ func unseen(siblings []string, now sweepdir.Manifest) error {
 			continue
 		}
 		_, more := extends(m, now)
-		if (more || m.Hash == now.Hash) && slices.ContainsFunc(m.Runs, func(e sweepdir.Entry) bool { return trained(dir, e) != nil }) {
+		if (more || m.Hash == now.Hash) && hasResult(dir, m, nil) {
 			return fmt.Errorf("%w: %s has results of this sweep, and planned looks (--seeds %s) count only if they are planned "+
 				"before the first result: give --seeds %s, which tests added seeds alone", config.ErrConfig, dir,
 				LooksText(now.Looks), seedsFlag(now.Seeds))
@@ -293,8 +299,9 @@ func LooksLine(m sweepdir.Manifest) string {
 				n++
 			}
 		}
-		return fmt.Sprintf("the best %s of each arm is chosen on %s and compared on %s: %d runs at most (--reuse-choice takes %d, "+
-			"and is biased)", lastOf(m.BestOver), analysis.SeedsText(m.Seeds[:c]), analysis.SeedsText(m.Seeds[c:]), n, len(m.Arms)*c)
+		return fmt.Sprintf("the best %s of each arm is chosen on %s and compared on %s: %d runs at most (--reuse-choice "+
+			"takes %d, and is biased)", analysis.LastPart(m.BestOver), analysis.SeedsText(m.Seeds[:c]),
+			analysis.SeedsText(m.Seeds[c:]), n, len(m.Arms)*c)
 	}
 	if m.ChosenOn() > 0 && len(m.Looks) == 2 {
 		return ""
@@ -305,9 +312,6 @@ func LooksLine(m sweepdir.Manifest) string {
 	return fmt.Sprintf("looks at %s seeds end the sweep, or stop arms, as soon as the runs up to them answer: %d runs at "+
 		"most, %d at least", strings.Join(seeds, ", "), len(m.Runs), len(m.Arms)*m.Looks[0].Seeds)
 }
-
-// lastOf is "learning_rate" of "train.learning_rate".
-func lastOf(key string) string { return key[strings.LastIndex(key, ".")+1:] }
 
 // mayTrain reports which runs may be trained: after a choice that is not made yet, those of one point of each tuned
 // arm, the first for all.

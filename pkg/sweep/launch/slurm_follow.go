@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"grpo/internal/textutil"
@@ -32,7 +33,8 @@ func (l slurmLauncher) Preview(ctx context.Context, j *Job) (string, error) {
 	var todo []int
 	var entries []sweepdir.Entry
 	for i, row := range p.Rows(j.Version) {
-		if row.State == sweep.StateCopy || row.State == rundir.StateRunning || sweepdir.Ended(row.State) || row.State == sweepdir.Planned || busy[row.Index] {
+		notSubmitted := []string{sweep.StateCopy, rundir.StateRunning, sweepdir.Planned}
+		if slices.Contains(notSubmitted, row.State) || sweepdir.Ended(row.State) || busy[row.Index] {
 			continue
 		}
 		todo, entries = append(todo, row.Index), append(entries, p.Manifest.Runs[i])
