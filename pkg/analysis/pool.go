@@ -9,8 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
+	"sync"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
@@ -214,16 +213,25 @@ func configTexts(runs []*rundir.Run) []string {
 		if known = known && len(r.Config) > 0; !known {
 			continue
 		}
-		loaded, err := config.LoadText(filepath.Join(r.Dir, rundir.ConfigFile), r.Config)
-		if known = err == nil; known {
-			resolved[i] = string(config.Marshal(loaded.Config))
+		text, ok := resolvedTexts.Load(raw[i])
+		if !ok {
+			loaded, err := config.LoadText(filepath.Join(r.Dir, rundir.ConfigFile), r.Config)
+			if known = err == nil; !known {
+				continue
+			}
+			text = string(config.Marshal(loaded.Config))
+			resolvedTexts.Store(raw[i], text)
 		}
+		resolved[i] = text.(string)
 	}
 	if known {
 		return resolved
 	}
 	return raw
 }
+
+// A report needs the same configurations for many things: they are cached by their text.
+var resolvedTexts, flatTexts sync.Map
 
 const (
 	// problemsKey is the name of the problems among the differing keys.
@@ -272,12 +280,10 @@ func ofMeta(f func(*rundir.Meta) string) func(*rundir.Run) string {
 func differingKeys(runs []*rundir.Run, texts []string) ([]map[string]string, []string, error) {
 	values := make([]map[string]string, len(runs))
 	for i, text := range texts {
-		var tree map[string]any
-		if err := yaml.Unmarshal([]byte(text), &tree); err != nil {
+		all, err := flatText(text)
+		if err != nil {
 			return nil, nil, fmt.Errorf("report on %s: %s: %w", runs[i].Dir, rundir.ConfigFile, err)
 		}
-		all := map[string]string{}
-		flatten(all, "", tree)
 		values[i] = map[string]string{}
 		for key, value := range all {
 			// Names and what stays on disk change nothing that a report shows.

@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -318,7 +319,7 @@ func (a *Analysis) ConfigOf(arm int) map[string]string {
 	out := map[string]string{}
 	for _, e := range a.Sweep.Manifest.Runs {
 		if e.Arm == arm && e.Config != "" {
-			if out = flatConfig(e.Config); len(out) == 0 {
+			if out = maps.Clone(flatConfig(e.Config)); len(out) == 0 {
 				return out
 			}
 			break
@@ -332,15 +333,29 @@ func (a *Analysis) ConfigOf(arm int) map[string]string {
 	return out
 }
 
-// flatConfig is a configuration by full keys; empty where it can't be read, so that
-// every key counts as differing.
+// flatConfig is a configuration by full keys, to be read only; empty where it can't be read, so
+// that every key counts as differing.
 func flatConfig(text string) map[string]string {
-	out := map[string]string{}
-	var tree map[string]any
-	if yaml.Unmarshal([]byte(text), &tree) == nil {
-		flatten(out, "", tree)
+	out, err := flatText(text)
+	if err != nil {
+		return map[string]string{}
 	}
 	return out
+}
+
+// flatText is the same with the reason why it can't be read.
+func flatText(text string) (map[string]string, error) {
+	if out, ok := flatTexts.Load(text); ok {
+		return out.(map[string]string), nil
+	}
+	var tree map[string]any
+	if err := yaml.Unmarshal([]byte(text), &tree); err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	flatten(out, "", tree)
+	flatTexts.Store(text, out)
+	return out, nil
 }
 
 func flatten(out map[string]string, prefix string, tree map[string]any) {

@@ -126,7 +126,7 @@ func tQuantile(df int, level float64) float64 {
 	return q
 }
 
-var tQuantiles sync.Map
+var tQuantiles, effects, densities sync.Map
 
 // Differences returns a[i] - b[i] for each index that both have, NaN where either
 // value is not finite. [StudentT] of the differences is the paired t test of a
@@ -167,10 +167,17 @@ func PairsForPower(effect, alpha, power float64) int {
 
 // EffectForPower is the true mean difference, in standard deviations of the differences, that n
 // pairs detect with the given power in a two-sided t test at level alpha: with 4 pairs 2.1 for 80% at
-// 5%, with 8 pairs 1.2. NaN for n < 2.
+// 5%, with 8 pairs 1.2. NaN for n < 2. It is cached, as [tQuantile] is.
 func EffectForPower(n int, alpha, power float64) float64 {
 	if n < 2 {
 		return math.NaN()
+	}
+	type key struct {
+		n            int
+		alpha, power float64
+	}
+	if effect, ok := effects.Load(key{n, alpha, power}); ok {
+		return effect.(float64)
 	}
 	lo, hi := 0.0, 1.0
 	for pairedPower(n, hi, alpha) < power {
@@ -183,6 +190,7 @@ func EffectForPower(n int, alpha, power float64) float64 {
 			hi = mid
 		}
 	}
+	effects.Store(key{n, alpha, power}, hi)
 	return hi
 }
 
@@ -199,7 +207,7 @@ func SDBound(n int, level float64) float64 {
 //	P(|T| > t(n-1, 1-alpha/2)),    T noncentral t with shift effect·√n
 func pairedPower(n int, effect, alpha float64) float64 {
 	df := n - 1
-	critical := tDistribution(df).Quantile(1 - alpha/2)
+	critical := tQuantile(df, 1-alpha/2)
 	shift := effect * math.Sqrt(float64(n))
 	return 1 - noncentralT(critical, df, shift) + noncentralT(-critical, df, shift)
 }
@@ -211,15 +219,30 @@ func pairedPower(n int, effect, alpha float64) float64 {
 //
 // by Gauss-Legendre quadrature over a range that leaves out 1e-15 of f.
 func noncentralT(t float64, df int, shift float64) float64 {
+	sum := 0.0
+	for _, p := range chiDensity(df) {
+		sum += p.weight * (distuv.UnitNormal.CDF(t*p.x-shift) * p.density)
+	}
+	return sum
+}
+
+// point is where a quadrature looks at a density.
+type point struct{ x, weight, density float64 }
+
+// chiDensity is f of [noncentralT] at the points of the quadrature, cached.
+func chiDensity(df int) []point {
+	if points, ok := densities.Load(df); ok {
+		return points.([]point)
+	}
 	nu := float64(df)
 	reach := 9 / math.Sqrt(2*nu)
 	gamma, _ := math.Lgamma(nu / 2)
 	logScale := math.Ln2 + nu/2*math.Log(nu/2) - gamma
-	f := func(x float64) float64 {
-		if x <= 0 {
-			return 0
-		}
-		return distuv.UnitNormal.CDF(t*x-shift) * math.Exp(logScale+(nu-1)*math.Log(x)-nu*x*x/2)
+	points := make([]point, 100)
+	for i := range points {
+		x, weight := quad.Legendre{}.FixedLocationSingle(len(points), i, max(0, 1-reach), 1+reach)
+		points[i] = point{x, weight, math.Exp(logScale + (nu-1)*math.Log(x) - nu*x*x/2)}
 	}
-	return quad.Fixed(f, max(0, 1-reach), 1+reach, 100, nil, 0)
+	densities.Store(df, points)
+	return points
 }
