@@ -19,6 +19,7 @@ import (
 	"grpo/internal/hubtest"
 	"grpo/pkg/hub"
 	"grpo/pkg/model/kernel"
+	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
 )
@@ -29,6 +30,7 @@ const gc = "400"
 func TestMain(m *testing.M) {
 	os.Setenv("GOGC", gc)
 	programs := maps.Clone(fakeSlurm)
+	plots.DPI = 20
 	programs["grpo"] = func() {
 		checkOutputs()
 		sweep, at, _ := strings.Cut(os.Getenv("HOLD_RUN"), ":")

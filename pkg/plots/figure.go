@@ -27,7 +27,7 @@ type figure struct {
 	xLabel, yLabel string
 	caption        []string // sentences, at most two lines
 	notes          []string // further facts for the page; not drawn
-	dpi            int      // 0 = defaultDPI
+	dpi            int      // 0 = DPI
 }
 
 const (

@@ -26,7 +26,7 @@ func (f *figure) encode(format string) ([]byte, error) {
 	var b bytes.Buffer
 	switch format {
 	case "png":
-		dpi := cmp.Or(f.dpi, defaultDPI)
+		dpi := cmp.Or(f.dpi, DPI)
 		canvas := vgimg.NewWith(vgimg.UseWH(width, l.height), vgimg.UseDPI(dpi))
 		f.draw(canvas, l)
 		return encodePNG(canvas.Image().(*image.RGBA), dpi)

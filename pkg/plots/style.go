@@ -11,9 +11,10 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// defaultDPI of every PNG. Sizes below are in points (1/72 inch): a figure can be
-// printed at its own size and still be read at half of it.
-const defaultDPI = 200
+// DPI of every PNG. Sizes below are in points (1/72 inch): a figure can be printed at
+// its own size and still be read at half of it. Tests that look at no picture draw
+// coarser ones, in less time.
+var DPI = 200
 
 // Sizes of figures, inches.
 const (

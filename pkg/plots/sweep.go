@@ -42,7 +42,7 @@ type VectorFile struct {
 
 // SweepOptions choose what [Sweep] draws.
 type SweepOptions struct {
-	DPI      int      // 0 = 200
+	DPI      int      // 0 = that of the package, 200
 	MainOnly bool     // only the figures about the question of the sweep
 	PageOnly bool     // no PNG and no other files, only Page and Phone
 	Formats  []string // "svg" and "pdf", besides PNG
