@@ -125,12 +125,30 @@ func declarationsOf(t reflect.Type) []declaration {
 	return out
 }
 
+// pathsOf are the paths of a struct's fields where the struct is at path.
+func pathsOf(t reflect.Type, path string) (out []string) {
+	type place struct {
+		t    reflect.Type
+		path string
+	}
+	if known, ok := fieldPaths.Load(place{t, path}); ok {
+		return known.([]string)
+	}
+	for _, d := range declarationsOf(t) {
+		out = append(out, yamldoc.Join(path, d.name))
+	}
+	fieldPaths.Store(place{t, path}, out)
+	return out
+}
+
+var fieldPaths sync.Map
+
 // key is one key of a configuration: the path of yaml tags to a field, joined by dots, with the
 // index of a stage as a part: stages.0.steps.
 type key struct {
 	path  string
 	value reflect.Value // can be set if [keysOf] was given a pointer
-	declaration
+	*declaration
 }
 
 // keyList lists the keys of a configuration in the order of the documentation.
@@ -140,25 +158,27 @@ type keyList []key
 // the hash share.
 func keysOf(root any) keyList {
 	out := make(keyList, 0, 256) // more than any configuration has
-	collect(reflect.Indirect(reflect.ValueOf(root)), "", declaration{}, &out)
+	collect(reflect.Indirect(reflect.ValueOf(root)), "", &declaration{}, &out)
 	for i := range out {
 		if k := &out[i]; k.was != "" {
-			k.neutral, k.hasNeutral = yamldoc.Format(out.find(k.was).value), true
+			d := *k.declaration
+			d.neutral, d.hasNeutral = yamldoc.Format(out.find(k.was).value), true
+			k.declaration = &d
 		}
 	}
 	return out
 }
 
-func collect(v reflect.Value, path string, d declaration, out *keyList) {
+func collect(v reflect.Value, path string, d *declaration, out *keyList) {
 	switch {
 	case v.Kind() == reflect.Struct:
-		declared := declarationsOf(v.Type())
+		declared, paths := declarationsOf(v.Type()), pathsOf(v.Type(), path)
 		for i, f := range yamldoc.Fields(v.Type()) {
-			collect(v.FieldByIndex(f.Index), yamldoc.Join(path, declared[i].name), declared[i], out)
+			collect(v.FieldByIndex(f.Index), paths[i], &declared[i], out)
 		}
 	case yamldoc.IsSections(v.Type()):
 		for i := range v.Len() {
-			collect(v.Index(i), yamldoc.Join(path, strconv.Itoa(i)), declaration{}, out)
+			collect(v.Index(i), yamldoc.Join(path, strconv.Itoa(i)), &declaration{}, out)
 		}
 	default:
 		*out = append(*out, key{path, v, d})

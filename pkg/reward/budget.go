@@ -23,13 +23,14 @@ const (
 // budget is what an evaluation has left.
 type budget struct {
 	ctx         context.Context
+	part        int // the maxima are divided by it, in tests
 	steps, text int
 	looked      int // steps when ctx was looked at
 	patterns    map[string]sizedPattern
 }
 
 // reset starts an evaluation.
-func (b *budget) reset() { b.steps, b.text, b.looked = maxSteps, maxText, maxSteps }
+func (b *budget) reset() { b.steps, b.text, b.looked = maxSteps/b.part, maxText/b.part, maxSteps/b.part }
 
 func (b *budget) spend(steps, text int) error {
 	b.steps, b.text = b.steps-steps, b.text-text

@@ -62,7 +62,7 @@ func CheckExpr(text string) error {
 }
 
 func newExpression(ctx context.Context, s Spec, note func(string)) (*expression, error) {
-	b := &budget{ctx: ctx}
+	b := &budget{ctx: ctx, part: 1}
 	program, err := compile(s.Expr, b)
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n") // the rest shows the place
