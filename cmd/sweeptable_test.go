@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,14 +29,20 @@ type tableTest struct {
 	height int
 }
 
-// newTableTest has the arms lr=0.001 and lr=0.01 with the seeds 1 and 2, of 100
-// steps, on two places.
+// tablePlan is of the arms lr=0.001 and lr=0.01 with the seeds 1 and 2, of 100 steps.
+var tablePlan = sync.OnceValues(func() (*sweep.Plan, error) {
+	req, err := sweep.AxesRequest([]sweep.AxisRequest{{Key: "lr", Values: []string{"1e-3", "1e-2"}}})
+	if err != nil {
+		return nil, err
+	}
+	return sweep.NewPlan(req, sweep.PlanOptions{Seeds: []uint64{1, 2}, Set: []string{"n_grpo_steps=100"}})
+})
+
+// newTableTest has the runs of tablePlan on two places.
 func newTableTest(t *testing.T, redraw bool) *tableTest {
 	cores := runtime.GOMAXPROCS(2) // two places also on a machine with one core
 	t.Cleanup(func() { runtime.GOMAXPROCS(cores) })
-	req, err := sweep.AxesRequest([]sweep.AxisRequest{{Key: "lr", Values: []string{"1e-3", "1e-2"}}})
-	expect.OK(t, err)
-	p, err := sweep.NewPlan(req, sweep.PlanOptions{Seeds: []uint64{1, 2}, Set: []string{"n_grpo_steps=100"}})
+	p, err := tablePlan()
 	expect.OK(t, err)
 	x := &tableTest{t: t, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), m: p.Manifest, width: 80, height: 24}
 	x.table = newSweepTable(&State{Err: &x.out, Redraw: redraw, Now: func() time.Time { return x.clock }}, false, x.m, 2)
