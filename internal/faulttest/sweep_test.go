@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"syscall"
 	"time"
@@ -13,34 +14,45 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// smallSweep is the sweep under test: two learning rates with two seeds, each run as small as
+// smallSweep is the sweep under test, which gets its seeds: two learning rates, each run as small as
 // [smallRun].
-var smallSweep = append([]string{"sweep", "lr", "--values", "1e-3,3e-3", "--seeds", "1,2"},
+var smallSweep = append([]string{"sweep", "lr", "--values", "1e-3,3e-3"},
 	slices.DeleteFunc(slices.Clone(smallRun[1:]), func(s string) bool {
 		return slices.Contains([]string{"--threads", "1", "--seed", "7"}, s)
 	})...)
 
+// The seeds of the small sweep: two, or two and, if the look at them does not end the sweep, a third.
+const (
+	twoSeeds = "1,2"
+	looks    = "2..3"
+)
+
 // sweep starts the small sweep in dir. No other sweep may be next to dir: its
 // finished runs would be copied.
-func (l *lab) sweep(dir string) *process {
-	return l.command(append(slices.Clone(smallSweep), "--out", dir)...)
+func (l *lab) sweep(dir, seeds string) *process {
+	return l.command(append(slices.Clone(smallSweep), "--seeds", seeds, "--out", dir)...)
 }
 
 // killSweep is [killTraining] for a sweep. A kill hits either the command, whose children must
-// notice, or one child, which the command must report and the next command must repeat.
+// notice, or one child, which the command must report and the next command must repeat. Every second
+// sweep has planned looks, which must end as they do without kills.
 func killSweep(l *lab) (string, error) {
-	reference := filepath.Join(l.dir(), "sweep")
-	whole, err := l.sweep(reference).succeed()
-	if err != nil {
-		return "", fmt.Errorf("the reference sweep: %w", err)
+	seeds, references, took := []string{twoSeeds, looks}, map[string]string{}, map[string]time.Duration{}
+	for _, s := range seeds {
+		references[s] = filepath.Join(l.dir(), "sweep")
+		whole, err := l.sweep(references[s], s).succeed()
+		if err != nil {
+			return "", fmt.Errorf("the reference sweep of seeds %s: %w", s, err)
+		}
+		took[s] = whole.took
 	}
 	kills, children, sweeps, drawn, want := 0, 0, 0, 0, max(2, l.tries(60))
 	for ; kills < want; sweeps++ {
-		dir := filepath.Join(l.dir(), "sweep")
+		dir, seeds := filepath.Join(l.dir(), "sweep"), seeds[sweeps%2]
 		_, err := untilDone(dir, func() (o outcome, err error) {
-			p, child, killed := l.sweep(dir), kills%2 == 1, false
+			p, child, killed := l.sweep(dir, seeds), kills%2 == 1, false
 			if kills < want {
-				killed, err = l.killInSweep(p, time.Duration(l.rng.Float64()*float64(whole.took)), child)
+				killed, err = l.killInSweep(p, time.Duration(l.rng.Float64()*float64(took[seeds])), child)
 				if err != nil {
 					return o, err
 				}
@@ -67,11 +79,11 @@ func killSweep(l *lab) (string, error) {
 			return "", err
 		}
 		drawn += n
-		if err := sameSweep(reference, dir); err != nil {
+		if err := sameSweep(references[seeds], dir); err != nil {
 			return "", fmt.Errorf("after %d kills: %w", kills, err)
 		}
 	}
-	return fmt.Sprintf("%d kills over %d sweeps of 4 runs, %d of them of a child: all %d sweeps equal; %s",
+	return fmt.Sprintf("%d kills over %d sweeps, every second with planned looks, %d of them of a child: all %d sweeps equal; %s",
 		kills, sweeps, children, sweeps, leftDrawing(drawn)), nil
 }
 
@@ -114,7 +126,13 @@ func sameSweep(reference, dir string) error {
 	if a != b || !got.Finished() || len(want.Runs) != len(got.Runs) || len(got.Runs) == 0 {
 		return fmt.Errorf("%s: not the same sweep: hash %s, want %s; finished %v", dir, b, a, got.Finished())
 	}
+	if !reflect.DeepEqual(want.Manifest.Looks, got.Manifest.Looks) {
+		return fmt.Errorf("%s: the looks are %v, want %v", dir, got.Manifest.Looks, want.Manifest.Looks)
+	}
 	for i := range want.Runs {
+		if want.Runs[i].State == sweepdir.Stopped {
+			continue
+		}
 		if err := sameRun(want.Runs[i].Path(reference), got.Runs[i].Path(dir)); err != nil {
 			return err
 		}
