@@ -184,7 +184,8 @@ TRL's format: "cases", each with a "config" of GRPOConfig's fields: loss_type,
 epsilon, epsilon_high, delta, beta, importance_sampling_level,
 top_entropy_quantile, entropy_coef, off_policy_mask_threshold,
 use_bias_correction_kl, max_completion_length, gradient_accumulation_steps and
-on_policy. verl's format: "policy_losses", each with loss_mode, loss_agg_mode and a
+on_policy, with the defaults of TRL 1.16 (use_bias_correction_kl is true since 1.10).
+verl's format: "policy_losses", each with loss_mode, loss_agg_mode and a
 "config" of clip_ratio, clip_ratio_low, clip_ratio_high, clip_ratio_c,
 loss_scale_factor.
 

@@ -46,6 +46,28 @@ func TestLossesOfASmallFile(t *testing.T) {
 	}
 }
 
+// A case that leaves the bias correction out has it, as in TRL since 1.10; without a KL term its label
+// does not name it.
+func TestBiasCorrectionIsTheDefault(t *testing.T) {
+	var got []LossCase
+	for _, set := range []string{``, `, "use_bias_correction_kl": true`, `, "use_bias_correction_kl": false`} {
+		data := edit(t, lossExample, `"mask"`, `"ref_per_token_logps": [[-1.5, -2], [-1, -3]], "mask"`)
+		data = edit(t, string(data), `"grpo"}`, `"grpo", "beta": 0.5`+set+`}`)
+		c, err := losses(File{"f.json", data})
+		expect.OK(t, err)
+		got = append(got, c[0])
+	}
+	same(t, "gradient", got[0].Grad[0], got[1].Grad[0])
+	if got[0].Grad[0][0] == got[2].Grad[0][0] {
+		t.Errorf("the correction does not change the gradient %v", got[0].Grad)
+	}
+	c, err := losses(File{"f.json", edit(t, lossExample, `"grpo"}`, `"grpo", "use_bias_correction_kl": false}`)})
+	expect.OK(t, err)
+	if c[0].Name != "grpo" {
+		t.Errorf("label %q", c[0].Name)
+	}
+}
+
 // Without old log-probabilities, and with on_policy, the ratio is 1.
 func TestOnPolicyCases(t *testing.T) {
 	for _, tt := range []struct{ name, old, new string }{

@@ -33,9 +33,10 @@ type trlCase struct {
 	Config *trlConfig `json:"config"`
 }
 
-// trlDefaults are TRL's, except that loss_type is required.
+// trlDefaults are those of TRL 1.16, except that loss_type is required. Before 1.10
+// use_bias_correction_kl was false.
 var trlDefaults = trlConfig{
-	TRLOptions:         rl.TRLOptions{Epsilon: 0.2, ImportanceSamplingLevel: "token"},
+	TRLOptions:         rl.TRLOptions{Epsilon: 0.2, ImportanceSamplingLevel: "token", UseBiasCorrectionKL: true},
 	TopEntropyQuantile: 1, GradientAccumulationSteps: 1,
 }
 
@@ -78,6 +79,9 @@ func (c trlCase) request(at path) (r lossRequest, err error) {
 	}
 	plain := trlDefaults
 	plain.LossType, plain.OnPolicy = g.LossType, g.OnPolicy
+	if g.Beta == 0 { // the key has no effect
+		plain.UseBiasCorrectionKL = g.UseBiasCorrectionKL
+	}
 	return lossRequest{
 		at: at, name: g.LossType + differences(g, plain), cfg: cfg, quantile: g.TopEntropyQuantile,
 		onPolicy: g.OnPolicy, steps: steps, want: c.expected, grad: c.Grad,
