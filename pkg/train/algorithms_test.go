@@ -59,7 +59,7 @@ func TestVariantsTrainAndAccumulate(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			set := append([]string{"n_grpo_steps=2", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}, v.set...)
+			set := append([]string{"n_grpo_steps=2", "rollout_batch_size=24", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}, v.set...)
 			one := mustRun(t, small(set...), t.TempDir(), 2)
 			if one.Result.Status != rundir.StateDone {
 				t.Fatalf("status %s: %v", one.Result.Status, one.Result.Warnings)
@@ -153,7 +153,7 @@ func TestAdaptiveEntropyMoves(t *testing.T) {
 // The critic learns the value of the states it sees.
 func TestCriticLearns(t *testing.T) {
 	long(t)
-	m := metricsOf(t, "algorithm.type=ppo", "loss_type=grpo_clip", "n_grpo_steps=20", "value_learning_rate=3e-3", "value_epochs=4", "learning_rate=0")
+	m := metricsOf(t, "algorithm.type=ppo", "loss_type=grpo_clip", "n_grpo_steps=20", "data.train_size=0", "value_learning_rate=3e-3", "value_epochs=4", "learning_rate=0")
 	if first, last := *m[0].ValueLoss, *m[19].ValueLoss; !(last < first) {
 		t.Errorf("value loss %v, then %v", first, last)
 	}

@@ -84,7 +84,7 @@ func TestDPOGradientAccumulationIsInvariant(t *testing.T) {
 	long(t)
 	for _, loss := range []string{"sigmoid use_weighting=true", "sigmoid,sft", "aot_unpaired"} {
 		first := func(set ...string) rundir.Metrics {
-			return mustRun(t, ofPairs(t, append(set, strings.Fields("n_grpo_steps=2 algorithm.dpo.loss_type="+loss)...)...), t.TempDir(), 1).Metrics[1]
+			return mustRun(t, ofPairs(t, append(set, strings.Fields("n_grpo_steps=2 rollout_batch_size=24 algorithm.dpo.loss_type="+loss)...)...), t.TempDir(), 1).Metrics[1]
 		}
 		want := first()
 		for _, set := range []string{"gradient_accumulation_steps=3", "micro_batch_tokens=1"} {
@@ -184,7 +184,7 @@ func TestDPOOfAdapters(t *testing.T) {
 func TestDPOLosses(t *testing.T) {
 	long(t)
 	for _, loss := range rl.PreferenceLosses() {
-		set := []string{"algorithm.dpo.loss_type=" + loss, "n_grpo_steps=2", "data.val_size=16", "data.test_size=0", "data.unseen_size=0"}
+		set := []string{"algorithm.dpo.loss_type=" + loss, "n_grpo_steps=2", "rollout_batch_size=24", "data.val_size=8", "data.test_size=0", "data.unseen_size=0"}
 		if loss == "exo_pair" {
 			set = append(set, "label_smoothing=0.01")
 		}

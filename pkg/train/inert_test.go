@@ -142,7 +142,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 	for i, c := range contexts {
 		t.Run(c, func(t *testing.T) {
 			if os.Getenv("GRPO_LONG") == "" && i%40 != 0 {
-				t.Skip("only every fortieth context without GRPO_LONG, which CI sets")
+				t.Skip("only every fortieth context, and one value of a key, without GRPO_LONG, which CI sets")
 			}
 			cfg, err := load(strings.Fields(c)...)
 			expect.OK(t, err)
@@ -152,7 +152,11 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 				if section, _, _ := strings.Cut(key, "."); c != "" && slices.Contains([]string{"data", "model", "rollout"}, section) {
 					continue
 				}
-				for _, v := range others[key] {
+				values := others[key]
+				if os.Getenv("GRPO_LONG") == "" {
+					values = values[:1]
+				}
+				for _, v := range values {
 					other, err := load(append(strings.Fields(c), strings.Fields(key+"="+v)...)...)
 					if err != nil || config.Hash(other) == config.Hash(cfg) {
 						continue

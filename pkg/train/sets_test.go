@@ -138,8 +138,8 @@ func TestSetsAreRefused(t *testing.T) {
 // that ends inside of it and is continued.
 func TestLastEvaluation(t *testing.T) {
 	long(t)
-	cfg := small("eval.final_size=40", "eval.final_samples=3")
-	plain, r := mustRun(t, small(), t.TempDir(), 2), mustRun(t, cfg, t.TempDir(), 2)
+	cfg := small("eval.final_size=40", "eval.final_samples=3", "n_grpo_steps=4")
+	plain, r := mustRun(t, small("n_grpo_steps=4"), t.TempDir(), 2), mustRun(t, cfg, t.TempDir(), 2)
 	curve := func(r *rundir.Run) []rundir.Eval {
 		return slices.DeleteFunc(slices.Clone(r.Evals), func(e rundir.Eval) bool {
 			return e.Split == rundir.SplitFinal || e.Split == rundir.SplitTest
@@ -156,10 +156,10 @@ func TestLastEvaluation(t *testing.T) {
 		step, problems, samples, saved, n int
 	}{
 		{"initial", &b.Initial, 0, 40, 1, 0, 40},
-		{"final", &b.Final, 8, 40, 3, 3, 120},
-		{"test", b.Test, 8, 12, 3, 3, 36},
+		{"final", &b.Final, 4, 40, 3, 3, 120},
+		{"test", b.Test, 4, 12, 3, 3, 36},
 		{"best", &b.Best, b.BestStep, 24, 1, 0, 24},
-		{"plain final", &a.Final, 8, 24, 1, 0, 24},
+		{"plain final", &a.Final, 4, 24, 1, 0, 24},
 	} {
 		e := tt.e
 		if e.Step != tt.step || e.Problems() != tt.problems || e.Samples != tt.saved || e.Sampled.N != tt.n ||
@@ -177,11 +177,11 @@ func TestLastEvaluation(t *testing.T) {
 	if s := b.Final.Right; s[0] == s[1] || s[1] == s[2] {
 		t.Errorf("the samples of a problem are the same: %q", s)
 	}
-	if b.Initial.Split != rundir.SplitFinal || !slices.Equal(stepsOf(r, rundir.SplitFinal), []int{0, 8}) {
+	if b.Initial.Split != rundir.SplitFinal || !slices.Equal(stepsOf(r, rundir.SplitFinal), []int{0, 4}) {
 		t.Errorf("evaluated after the steps %v", stepsOf(r, rundir.SplitFinal))
 	}
 	// Only more samples: the first evaluation has the same problems already.
-	only := mustRun(t, small("eval.final_samples=2"), t.TempDir(), 1).Result
+	only := mustRun(t, small("eval.final_samples=2", "n_grpo_steps=1"), t.TempDir(), 1).Result
 	if only.Initial.Split != rundir.SplitVal || only.Final.Sampled.N != 48 || only.Final.Problems() != only.Initial.Problems() {
 		t.Errorf("initial %+v\nfinal %+v", only.Initial, only.Final)
 	}
@@ -193,7 +193,7 @@ func TestLastEvaluation(t *testing.T) {
 		expect.OK(t, rundir.CompareEvals([]rundir.Eval{again.Result.Initial, again.Result.Final, *again.Result.Test},
 			[]rundir.Eval{b.Initial, b.Final, *b.Test}))
 	}
-	again := mustRun(t, cfg, interrupted(t, cfg, 5), 1)
+	again := mustRun(t, cfg, interrupted(t, cfg, 3), 1)
 	expect.OK(t, rundir.CompareEvals(again.Evals, r.Evals))
 }
 

@@ -31,7 +31,7 @@ func TestDivergenceIsRemembered(t *testing.T) {
 // exactly there.
 func TestStopOnDivergence(t *testing.T) {
 	long(t)
-	base := []string{"learning_rate=0.1", "data.val_size=400", "n_grpo_steps=7"}
+	base := []string{"learning_rate=0.1", "data.val_size=150", "n_grpo_steps=7"}
 	dir := t.TempDir()
 	w := watched(t, small(base...), dir)
 	on := open(t, dir)
