@@ -23,11 +23,18 @@ func doubled(start, step string, n int) string {
 	return text + "let z = " + last + "; "
 }
 
+// long marks tests that -short leaves out: the race detector makes them ten times slower, and they
+// have one goroutine.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
+}
+
 // An expression that runs for ever or takes the machine's memory is an error, in bounded time and memory.
 func TestExprBudget(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: the race detector makes it ten times slower")
-	}
+	long(t)
 	part := 16 // of the budget and of the texts, without GRPO_LONG, which CI sets
 	if os.Getenv("GRPO_LONG") != "" {
 		part = 1
@@ -84,6 +91,7 @@ func TestExprBudget(t *testing.T) {
 
 // What a reward does is far within the budget.
 func TestExprWithinBudget(t *testing.T) {
+	long(t)
 	c := Completion{Completion: strings.Repeat("word ", 4000), Tokens: make([]int, 4000), Answer: "4"}
 	for _, text := range []string{
 		`count(split(completion, " "), # == "word") / 4000`,

@@ -216,6 +216,7 @@ func probed(t *testing.T) (config.Config, string) {
 
 // TestProbe measures a real run, briefly, and removes its files.
 func TestProbe(t *testing.T) {
+	long(t)
 	cfg, scratch := probed(t)
 	m, err := NewProbe(time.Now)(context.Background(), cfg, 1)
 	expect.OK(t, err)

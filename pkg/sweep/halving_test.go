@@ -23,6 +23,7 @@ func steps(h *sweepdir.Halving) (out []int) {
 
 // TestRungs: a quarter and a half of the steps, rounded up to an evaluation before the last step.
 func TestRungs(t *testing.T) {
+	long(t)
 	const axes = "axes: [{key: lr, values: [1e-4, 1e-3, 1e-2]}]\n"
 	for set, want := range map[string][]int{
 		"n_grpo_steps: 200, every_n_steps: 10": {50, 100},

@@ -37,6 +37,7 @@ func TestParseLooks(t *testing.T) {
 
 // A plan is part of the request, not of the identity, and goes with neither halving nor tuned arms.
 func TestPlanOfLooks(t *testing.T) {
+	long(t)
 	const axes = "axes: [{key: lr, values: [1e-4, 1e-3, 1e-2]}]\n"
 	p := planOf(t, axes+"seeds: 4..16", PlanOptions{})
 	if len(p.Manifest.Looks) != 3 || !strings.Contains(string(p.Request), "seeds: 4..16\n") {

@@ -27,6 +27,7 @@ func (quiet) Note(string)         {}
 func taskOptions() TaskOptions { return TaskOptions{Threads: 1, Now: time.Now, Observer: quiet{}} }
 
 func TestTask(t *testing.T) {
+	long(t)
 	m := realManifest(t, []string{"0.001"}, 1)
 	dir := writeSweep(t, m)
 	// What a process leaves that is killed while it writes a checkpoint.
