@@ -217,7 +217,7 @@ func TestTraps(t *testing.T) {
 	made := folders(t)
 	// With GRPO_LONG every file is replaced by a link and a pipe, and those that are
 	// read or appended to by every trap. Without it the metrics of a run by every
-	// trap, and the latter by links.
+	// trap, for two commands, and the latter by links.
 	anyTrap := []string{"metrics.jsonl", "result.json", "manifest.json", "run.log", "task.log", ".claims"}
 	again := append([]string{"train", "--out", "run"}, small...)
 	readers := [][]string{{"status", "run"}, {"report", "run"}, {"compare", "run"}, {"samples", "run"}, {"eval", "run"}, {"eval", "run", "--which", "best"}}
@@ -262,6 +262,7 @@ func TestTraps(t *testing.T) {
 		{"sweep/results.json", sweeps, ""},
 	} {
 		for trap, make := range traps {
+			commands := tt.commands
 			switch known := slices.Contains(anyTrap, filepath.Base(tt.file)); {
 			case os.Getenv("GRPO_LONG") != "": // as in CI
 				if !known && !slices.Contains([]string{"link", "pipe"}, trap) {
@@ -269,6 +270,8 @@ func TestTraps(t *testing.T) {
 				}
 			case !known || trap != "link" && tt.file != "run/metrics.jsonl":
 				continue
+			case trap != "link":
+				commands = [][]string{readers[1], resume[0]}
 			}
 			t.Run(strings.ReplaceAll(tt.file, "/", ":")+" is a "+trap, func(t *testing.T) {
 				t.Parallel()
@@ -286,7 +289,7 @@ func TestTraps(t *testing.T) {
 					write(t, "precious", outside)
 				}
 				before := bytesOf(t, filepath.Dir(outside))
-				for _, c := range tt.commands {
+				for _, c := range commands {
 					// Each command meets the folder unfinished and with the trap.
 					expect.OK(t, os.RemoveAll(root))
 					top, _, _ := strings.Cut(tt.file, "/")
