@@ -109,6 +109,7 @@ func TestEstimateLong(t *testing.T) {
 // TestProbeLimit: a probe at its time limit returns a lower bound,
 // the estimate is one too, and no other class is measured.
 func TestProbeLimit(t *testing.T) {
+	long(t)
 	p := planOf(t, "axes: [{key: group_size, values: [4, 8]}]\nset: {epochs_per_rollout_batch: 200, rollout_batch_size: 64, val_size: 8, unseen_size: 0, test_size: 0, n_grpo_steps: 1000}\nseeds: 1", PlanOptions{})
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)

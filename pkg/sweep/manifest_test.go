@@ -57,6 +57,7 @@ func TestFolderIsSafe(t *testing.T) {
 // TestCanonical: a value is the same under its canonical spelling, for the one
 // who reads it: config.
 func TestCanonical(t *testing.T) {
+	long(t)
 	key, err := config.FindKey("lr")
 	expect.OK(t, err)
 	rapid.Check(t, func(t *rapid.T) {

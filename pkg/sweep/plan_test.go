@@ -247,6 +247,7 @@ func TestPlanProblems(t *testing.T) {
 // TestOneLengthOfEvaluation: arms that sample to different lengths are evaluated to
 // the largest of them; a note reports it.
 func TestOneLengthOfEvaluation(t *testing.T) {
+	long(t)
 	text := "axes: [{key: sampling_max_tokens, values: [32, 48]}]"
 	p := planOf(t, text, PlanOptions{})
 	for _, e := range p.Manifest.Runs {
@@ -280,6 +281,7 @@ func TestFixedThatFollows(t *testing.T) {
 // TestFixedSchedule: the learning-rate schedule of a sweep is among its fixed keys,
 // unless it is varied or there is none.
 func TestFixedSchedule(t *testing.T) {
+	long(t)
 	plan := func(key string, values []string, set ...string) *Plan {
 		t.Helper()
 		req, err := AxesRequest([]AxisRequest{{Key: key, Values: values}})

@@ -54,6 +54,7 @@ func TestDecoderCheckpointIsSmall(t *testing.T) {
 // The best weights are a folder that is a model of its own: it has the weights that were evaluated,
 // and the run's base is not needed to read it.
 func TestDecoderBestIsAFolder(t *testing.T) {
+	long(t)
 	cfg := tinyDecoder(t, "output.keep=best") // no answer is right, so the base stays the best
 	run := mustRun(t, cfg, t.TempDir(), 1)
 	best := filepath.Join(run.Dir, rundir.CheckpointDir, rundir.BestFolder)

@@ -159,6 +159,7 @@ func TestWorkedExamplesOfOnesOwn(t *testing.T) {
 // A run is not continued with another network or tokenizer around the same weights, and its results
 // are not those of one.
 func TestContinueWithOtherNetwork(t *testing.T) {
+	long(t)
 	cfg := tinyDecoder(t)
 	dir := interrupted(t, cfg, 1)
 	file := func(name string) string { return filepath.Join(cfg.Model.Init, name) }

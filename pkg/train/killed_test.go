@@ -46,6 +46,7 @@ func (s *slowSteps) Step(m rundir.Metrics) {
 // A run whose only checkpoints by steps are the first and the last saves by time as well. After it was
 // killed, it continues with the same bits and says what happened.
 func TestCheckpointsByTime(t *testing.T) {
+	long(t)
 	set := []string{"eval.every_n_steps=8", "output.checkpoint_every_minutes=10"}
 	dir, _ := killedRun(t, Options{}, 7, set...)
 	if got := rundir.SavedStep(dir); got != 4 {
@@ -70,6 +71,7 @@ func TestCheckpointsByTime(t *testing.T) {
 
 // A checkpoint by time that has no room on the disk is skipped with a note.
 func TestCheckpointByTimeWithoutRoom(t *testing.T) {
+	long(t)
 	calls := 0
 	disk := func(string, float64) error {
 		if calls++; calls > 1 { // the first is for the run

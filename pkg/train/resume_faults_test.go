@@ -74,6 +74,7 @@ func TestDiskThatFillsUp(t *testing.T) {
 // A run's folder is removed or moved: the run ends with an error and does not touch what is at the
 // path now. A moved folder can be continued.
 func TestFolderRemovedOrMoved(t *testing.T) {
+	long(t)
 	cfg := mini(t, "n_grpo_steps=6")
 	want := uninterrupted(t, cfg)
 	for _, tt := range []struct {

@@ -100,6 +100,7 @@ func TestRefusesCheckpointsOfOthers(t *testing.T) {
 
 // AVX2 and AVX-512 give the same bits: a run continues under the other one.
 func TestContinuesUnderAKernelOfTheSameBits(t *testing.T) {
+	long(t)
 	other := map[string]string{"avx2": "avx512", "avx512": "avx2"}[kernel.Name()]
 	if other == "" {
 		t.Skipf("no other kernel has the bits of %s", kernel.Name())
@@ -177,6 +178,7 @@ func TestCheckpointInterval(t *testing.T) {
 // A run keeps what it continues from until it is done, and only then the best weights alone; the
 // same command again shows its result, and removes the leftovers of a crash after result.json.
 func TestKeepBest(t *testing.T) {
+	long(t)
 	cfg := mini(t, "n_grpo_steps=6", "output.keep=best")
 	all := cfg
 	all.Output.Keep = "all"

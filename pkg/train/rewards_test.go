@@ -237,6 +237,7 @@ func TestBrokenScript(t *testing.T) {
 
 // TestRewardTime: the time of a reward program is reward_s, not rollout_s.
 func TestRewardTime(t *testing.T) {
+	long(t)
 	file := filepath.Join(t.TempDir(), "f")
 	expect.OK(t, os.WriteFile(file+".wait", nil, 0o600))
 	const pause = 200 * time.Millisecond

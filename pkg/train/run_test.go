@@ -147,7 +147,7 @@ func TestResumeIsExact(t *testing.T) {
 	want := mustRun(t, cfg, t.TempDir(), 2)
 	steps := []int{1, 4, 7}
 	if testing.Short() {
-		steps = steps[:2]
+		steps = steps[1:2]
 	}
 	for _, step := range steps {
 		dir := interrupted(t, cfg, step)
