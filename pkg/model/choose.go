@@ -6,6 +6,7 @@ type Chooser struct {
 	end     []int     // tokens that end a completion
 	nucleus []int     // (vocabulary), once it is needed
 	sums    []float64 // of groups of probabilities
+	mass    float64   // see Mass
 }
 
 // NewChooser returns a chooser for a vocabulary with the given end tokens.
@@ -16,6 +17,7 @@ func NewChooser(vocab int, end []int) *Chooser {
 // Choose picks token t of a completion by the probabilities, which it may change, and
 // the uniform number u.
 func (w *Chooser) Choose(probs []float32, opt Sampling, t int, u float64) int {
+	w.mass = 1
 	if t < opt.MinTokens {
 		for _, id := range w.end {
 			if id < len(probs) {
@@ -35,18 +37,25 @@ func (w *Chooser) Choose(probs []float32, opt Sampling, t int, u float64) int {
 	if opt.TopP < 1 || opt.TopK > 0 {
 		w.truncate(probs, opt)
 	}
-	return w.pick(probs, u)
+	id, mass := w.pick(probs, u)
+	if opt.cutsAt(t) {
+		w.mass = min(1, mass)
+	}
+	return id
 }
+
+// Mass is the probability, before anything was cut off, of the tokens that the last call of Choose
+// could pick: 1 without top-k, top-p and the minimum length, and for greedy decoding.
+func (w *Chooser) Mass() float64 { return w.mass }
 
 // pickGroup is the number of probabilities that pick adds up at a time.
 const pickGroup = 16
 
 // pick returns the first token at which the sum of p exceeds u times their
-// total. It first adds up groups, with four independent sums to hide the latency of
+// total, and the total. It first adds up groups, with four independent sums to hide the latency of
 // an addition; then it searches one group.
-func (w *Chooser) pick(p []float32, u float64) int {
+func (w *Chooser) pick(p []float32, u float64) (id int, total float64) {
 	sums := w.sums[:0]
-	var total float64
 	for at := 0; at < len(p); at += pickGroup {
 		g := p[at:min(at+pickGroup, len(p))]
 		var s [4]float64
@@ -87,7 +96,7 @@ func (w *Chooser) pick(p []float32, u float64) int {
 			break
 		}
 	}
-	return last
+	return last, total
 }
 
 // sortedSum is the largest vocabulary whose probabilities truncate adds up in the order of their

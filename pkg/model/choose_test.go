@@ -33,7 +33,7 @@ func TestPick(t *testing.T) {
 				break
 			}
 		}
-		if got := NewChooser(n, nil).pick(probs, u); got != want {
+		if got, mass := NewChooser(n, nil).pick(probs, u); got != want || mass != total {
 			rt.Fatalf("pick(%v) = %d, want %d of %v", u, got, want, probs)
 		}
 	})
@@ -41,7 +41,7 @@ func TestPick(t *testing.T) {
 	// be drawn is drawn, whatever zeros follow.
 	probs := make([]float32, 60)
 	probs[3], probs[20] = 0.5, 0.5
-	if got := NewChooser(60, nil).pick(probs, 1); got != 20 {
+	if got, _ := NewChooser(60, nil).pick(probs, 1); got != 20 {
 		t.Errorf("pick(1) = %d, want 20", got)
 	}
 }

@@ -34,6 +34,14 @@ func (o Sampling) Watched(completions []Completion) error {
 // Complete reports whether a completion has ended or has MaxTokens tokens.
 func (o Sampling) Complete(c Completion) bool { return c.Ended || len(c.Tokens) == o.MaxTokens }
 
+// Cuts reports whether some tokens can't be sampled, whatever their probability.
+func (o Sampling) Cuts() bool { return o.cutsAt(0) }
+
+// cutsAt is Cuts for token t of a completion.
+func (o Sampling) cutsAt(t int) bool {
+	return !o.Greedy && (o.TopP < 1 || o.TopK > 0 || t < o.MinTokens)
+}
+
 // Check returns an error for invalid settings.
 func (o Sampling) Check() error {
 	switch {
@@ -87,6 +95,9 @@ type Completion struct {
 	// the sampler does not compute them (TinyLM's).
 	Entropies []float32
 	Ended     bool
+	// KeptMass is the sum over the tokens of the probability, over the whole vocabulary, of those that
+	// could be sampled at its place. It is 0 if [Sampling.Cuts] is false, and where a GPU chooses the tokens.
+	KeptMass float64
 }
 
 // Draws are the uniform numbers in [0, 1) that select tokens, at one place of a counter-based

@@ -153,6 +153,10 @@ type Metrics struct {
 	LengthRight       *float64 `json:"completion_length_right"`
 	LengthWrong       *float64 `json:"completion_length_wrong"`
 	FracTruncated     float64  `json:"frac_truncated"`
+	// KeptMass is the mean over tokens of the probability, over the whole vocabulary, of those that could
+	// be sampled at its place: 1 minus the probability that top-p, top-k and the minimum length cut off.
+	// It is absent if they cut nothing off, and where a GPU chooses the tokens.
+	KeptMass *float64 `json:"kept_mass,omitempty"`
 	// SamplerDiff is the largest |log-prob of the sampler - log-prob of the learner| of the tokens in
 	// the first update of the step, in nats: 0 on the CPU; null if all completions were skipped.
 	SamplerDiff *float64 `json:"sampler_logprob_max_diff"`

@@ -193,6 +193,7 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 	m.FracRewardZeroStd = float64(r.zeroVariance) / float64(r.groups())
 	m.Length, m.LengthRight, m.LengthWrong = counts.Length, counts.LengthRight, counts.LengthWrong
 	m.FracTruncated = float64(counts.Truncated) / float64(counts.N)
+	m.KeptMass = r.keptMass()
 	if r.rounds > 1 {
 		m.SamplingRounds = r.rounds
 	}

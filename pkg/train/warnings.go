@@ -77,6 +77,9 @@ func (t *trainer) noteObstacles() {
 		t.note("train.learning_rate %s is far below what LoRA needs, about ten times the rate of full fine-tuning: "+
 			"for adapters of this model %.1g is usual", textutil.Number(rate), usual)
 	}
+	if note := cutNote(t.cfg); note != "" {
+		t.note("%s", note)
+	}
 	outside := 0
 	for _, x := range p.Train {
 		if !t.Policy.Knows(x.Question) {

@@ -306,6 +306,9 @@ func AppendToken(o *model.Completion, w *model.Chooser, logits, probs []float32,
 	o.Tokens = append(o.Tokens, id)
 	o.LogProbs = append(o.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
 	o.Entropies = append(o.Entropies, entropy)
+	if opt.Cuts() {
+		o.KeptMass += w.Mass()
+	}
 	return id
 }
 

@@ -59,7 +59,7 @@ func (s Size) packedBytes() float64 {
 
 // SampledBytes implements [model.Size].
 func (s Size) SampledBytes(prompts, group, maxTokens float64) float64 {
-	const completion, token = 80, 8 + 4 + 4
+	const completion, token = 88, 8 + 4 + 4
 	return prompts * group * (completion + maxTokens*token)
 }
 

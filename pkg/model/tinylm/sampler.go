@@ -159,6 +159,9 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 			id := w.chooser.Choose(w.probs, opt, t, u)
 			c.Tokens = append(c.Tokens, id)
 			c.LogProbs = append(c.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
+			if opt.Cuts() {
+				c.KeptMass += w.chooser.Mass()
+			}
 			if id == tokenizer.EOS {
 				c.Ended = true
 				continue
