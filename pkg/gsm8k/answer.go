@@ -41,6 +41,17 @@ func finalLine(s string) (line, rest string, ok bool) {
 	return line, rest, true
 }
 
+// FinalAnswer is the answer of a completion for a vote: that of [ParseFinalAnswer], in the one spelling that all equal
+// numbers share ([SameNumber]). It is false for a completion that did not end or has no answer; [Grade] calls
+// the same completions unformatted.
+func FinalAnswer(completion string, ended bool) (answer string, ok bool) {
+	value, ok := ParseFinalAnswer(completion)
+	if !ended || !ok {
+		return "", false
+	}
+	return canonicalNumber(value), true
+}
+
 // Verdict is the result of grading one completion. Every completion is exactly one
 // of formatted and right, formatted and wrong, unformatted.
 type Verdict struct {

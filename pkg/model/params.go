@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"math"
@@ -245,6 +246,23 @@ func MixInto(ref, policy *Params, alpha float64) error {
 		}
 	}
 	return ref.Push()
+}
+
+// DistanceFrom compares p with other parameters of the same form: the share of numbers that differ by more than least,
+// and the norm of the difference over the norm of the others.
+func (p *Params) DistanceFrom(q *Params, least float64) (changed, distance float64, err error) {
+	if err := errors.Join(p.Match(q), p.Pull(), q.Pull()); err != nil {
+		return 0, 0, fmt.Errorf("compare parameters: %w", err)
+	}
+	n, moved, all := 0, 0.0, 0.0
+	for i, w := range q.Flat {
+		d := float64(p.Flat[i]) - float64(w)
+		if math.Abs(d) > least {
+			n++
+		}
+		moved, all = moved+d*d, all+float64(w)*float64(w)
+	}
+	return float64(n) / float64(max(1, len(q.Flat))), math.Sqrt(moved / all), nil
 }
 
 // IsFinite reports whether x is neither NaN nor infinite.

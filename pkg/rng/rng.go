@@ -21,6 +21,7 @@ const (
 	Corpus                        // examples of the supervised stages
 	Shuffle                       // batch order of the supervised stages
 	Noise                         // the random control reward
+	Audit                         // tokens of the completions of an audit
 )
 
 // Stream is a keyed family of numbers, indexed by three 32-bit coordinates and
