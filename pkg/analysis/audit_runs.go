@@ -1,0 +1,212 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
+)
+
+// This file has the answers of an audit that come from what the runs stored, and its verdict.
+
+// sets are the evaluations that the runs made of other problems than the audited ones.
+func (x *auditor) sets() []AuditSet {
+	out := []AuditSet{}
+	for _, name := range x.setNames() {
+		set := AuditSet{Set: name}
+		var before, after []float64
+		for _, r := range x.Runs {
+			if r.Run == nil {
+				continue
+			}
+			first, last := Evaluation(r.Run, name, AtStart), Evaluation(r.Run, name, AtEnd)
+			if last == nil || last.Sampled.N == 0 {
+				continue
+			}
+			set.Problems = last.Problems()
+			after = append(after, last.Sampled.AnswerReward)
+			before = append(before, countsValue(sampledOf(first), answerReward))
+		}
+		if len(after) == 0 {
+			continue
+		}
+		unit := 1 / float64(max(1, set.Problems))
+		set.Before, _, _ = stats.MeanSD(before)
+		set.After = overSeeds(after, unit).clip(0, 1)
+		set.Difference = overSeeds(stats.Differences(after, before), unit).clip(-1, 1)
+		out = append(out, set)
+	}
+	return out
+}
+
+func sampledOf(e *rundir.Eval) *counts {
+	if e == nil {
+		return nil
+	}
+	return &e.Sampled
+}
+
+// setNames are the sets that a run has a last evaluation of, without the audited one.
+func (x *auditor) setNames() (names []string) {
+	for _, r := range x.Runs {
+		if r.Run == nil || r.Run.Result == nil {
+			continue
+		}
+		all := []string{rundir.SplitVal, rundir.SplitTest, rundir.SplitUnseen}
+		for _, s := range r.Run.Result.Sets[:min(mostSets, len(r.Run.Result.Sets))] {
+			all = append(all, s.Name)
+		}
+		for _, name := range all {
+			if name != x.Split && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// placebos compares the gains that the runs stored, of the validation problems.
+func (x *auditor) placebos() []AuditPlacebo {
+	out := []AuditPlacebo{}
+	for _, p := range x.Placebos {
+		a := AuditPlacebo{Reward: p.Reward, Seeds: []uint64{}, Each: []float64{}}
+		var own, diffs []float64
+		var rows [][]float64 // of the differences by problem
+		unit := 0.0
+		for _, r := range x.Runs {
+			i := slices.IndexFunc(p.Runs, func(q *rundir.Run) bool { return q.Result != nil && q.Result.Seed == r.Draw.Seed })
+			if i < 0 || r.Run == nil || r.Run.Result == nil {
+				continue
+			}
+			run, placebo := r.Run.Result, p.Runs[i].Result
+			g, h := storedGain(run), storedGain(placebo)
+			a.Seeds, a.Each = append(a.Seeds, placebo.Seed), append(a.Each, h)
+			own, diffs = append(own, g), append(diffs, g-h)
+			unit = 1 / float64(max(1, run.Final.Sampled.N))
+			if meta := p.Runs[i].Meta; meta != nil && placebo.WeightsSHA256 != "" && strings.HasSuffix(meta.InitHash, placebo.WeightsSHA256) {
+				a.Unmoved++
+			}
+			rows = append(rows, gainShares(run, placebo))
+		}
+		if len(diffs) == 0 {
+			continue
+		}
+		a.Gain, a.RunGain = overSeeds(a.Each, unit), overSeeds(own, unit)
+		a.Difference = overSeeds(diffs, unit)
+		if !slices.ContainsFunc(rows, func(row []float64) bool { return len(row) < 2 || len(row) != len(rows[0]) }) {
+			a.Difference = overBoth(rows, unit)
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// storedGain is the gain of a run in the reward of its validation problems.
+func storedGain(r *rundir.Result) float64 {
+	return r.Final.Sampled.AnswerReward - r.Initial.Sampled.AnswerReward
+}
+
+// gainShares are the differences of the gains of two runs by problem; nil if they did not record them.
+func gainShares(run, placebo *rundir.Result) []float64 {
+	var out []float64
+	for i, e := range []*rundir.Eval{&run.Final, &placebo.Initial, &run.Initial, &placebo.Final} {
+		shares := e.Shares()
+		if out == nil {
+			out = make([]float64, len(shares))
+		}
+		if len(shares) == 0 || len(shares) != len(out) {
+			return nil
+		}
+		for k, v := range shares {
+			out[k] += v * float64([]int{1, 1, -1, -1}[i])
+		}
+	}
+	return out
+}
+
+// drift is the mean over the trained policies; nil unless all of them have one, of the same problems.
+func (x *auditor) drift() *AuditDriftMean {
+	var kl, entropy, base [][]float64
+	var changed, distance []float64
+	n := 0
+	for _, r := range x.Runs {
+		d := r.Drift
+		if d == nil || n > 0 && len(d.Tokens) != n {
+			return nil
+		}
+		n = len(d.Tokens)
+		kl, entropy = append(kl, perToken(d, d.LogRatio)), append(entropy, perToken(d, d.Entropy))
+		base = append(base, perToken(d, d.BaseEntropy))
+		changed, distance = append(changed, orNaN(d.Changed)), append(distance, orNaN(d.Distance))
+	}
+	return &AuditDriftMean{
+		Completions: n, KL: overBoth(kl, 0), Entropy: overBoth(entropy, 0), BaseEntropy: overBoth(base, 0),
+		Changed: overSeeds(changed, 0), Distance: overSeeds(distance, 0),
+	}
+}
+
+func orNaN(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// perToken has for each completion a number whose mean is the sum of x over the sum of the tokens: the linear terms of
+// this ratio.
+func perToken(d *rundir.AuditDrift, x []float64) []float64 {
+	tokens, sum := 0.0, 0.0
+	for i, n := range d.Tokens {
+		tokens, sum = tokens+float64(n), sum+x[i]
+	}
+	ratio, out := sum/tokens, make([]float64, len(x))
+	for i, n := range d.Tokens {
+		out[i] = ratio + (x[i]-ratio*float64(n))*float64(len(x))/tokens
+	}
+	return out
+}
+
+// AuditKind is a part of the verdict of an audit.
+type AuditKind string
+
+// The parts. A verdict has one or more of them.
+const (
+	AuditNoGain      AuditKind = "no_gain"
+	AuditReliable    AuditKind = "more_reliable_not_more_capable"
+	AuditNewProblems AuditKind = "new_problems_solved"
+	AuditEveryK      AuditKind = "more_at_every_k" // pass@1 and pass@n, but no count of problems beyond chance
+	AuditFormat      AuditKind = "format"
+	AuditPlaceboToo  AuditKind = "placebo_did_the_same"
+)
+
+// kinds are the rules of the verdict, as in docs/audit.md. pass@1 rises if the interval of its difference is above 0;
+// pass@n rises if that is above the share of one problem.
+func (a *Audit) kinds() []AuditKind {
+	first, last := a.PassAt[0].Difference, a.PassAt[len(a.PassAt)-1].Difference
+	rises, more := first.Above(0), a.New.Beyond.Above(0)
+	if !rises && !more {
+		return []AuditKind{AuditNoGain}
+	}
+	var out []AuditKind
+	switch {
+	case more:
+		out = append(out, AuditNewProblems)
+	case last.Above(1 / float64(a.Problems)):
+		out = append(out, AuditEveryK)
+	default:
+		out = append(out, AuditReliable)
+	}
+	if rises && a.Gain.FormatShare.Above(0.5) {
+		out = append(out, AuditFormat)
+	}
+	if rises && slices.ContainsFunc(a.Placebos, AuditPlacebo.Same) {
+		out = append(out, AuditPlaceboToo)
+	}
+	return out
+}
+
+// Same reports whether the runs did not gain more than the placebo. One seed whose problems were not recorded says
+// nothing.
+func (p AuditPlacebo) Same() bool { return stats.IsFinite(p.Difference.Lo) && !p.Difference.Above(0) }
