@@ -103,7 +103,8 @@ type AuditSolved struct {
 
 // AuditMajority compares one completion of the trained policies with a majority vote of the initial policy.
 type AuditMajority struct {
-	K          int      `json:"k"`        // completions of the initial policy for the tokens of one trained one, at least 1
+	// K is the number of completions of the initial policy that have the tokens of one trained one, at least 1.
+	K          int      `json:"k"`
 	Majority   Interval `json:"majority"` // maj@k of the initial policy
 	Trained    Interval `json:"trained"`  // pass@1
 	Difference Interval `json:"difference"`
@@ -388,7 +389,8 @@ func (x *auditor) gainOf(r AuditedRun) (out [4][]float64) {
 			(sum(x.Base[0].Votes[i]) + sum(x.Base[1].Votes[i])) / (2 * n), float64(x.baseRight(i)) / (2 * n),
 			sum(r.Draw.Votes[i]) / n, float64(right(&r.Draw, i)) / n,
 		}
-		m.f0, m.a0, m.f1, m.a1 = m.f0+of[i].f0/problems, m.a0+of[i].a0/problems, m.f1+of[i].f1/problems, m.a1+of[i].a1/problems
+		m.f0, m.a0 = m.f0+of[i].f0/problems, m.a0+of[i].a0/problems
+		m.f1, m.a1 = m.f1+of[i].f1/problems, m.a1+of[i].a1/problems
 	}
 	c0, c1 := m.a0/m.f0, m.a1/m.f1 // NaN if nothing was formatted
 	total, format := m.a1-m.a0, (m.f1-m.f0)*(c0+c1)/2

@@ -85,7 +85,8 @@ func (x *auditor) placebos() []AuditPlacebo {
 			a.Seeds, a.Each = append(a.Seeds, placebo.Seed), append(a.Each, h)
 			own, diffs = append(own, g), append(diffs, g-h)
 			unit = 1 / float64(max(1, run.Final.Sampled.N))
-			if meta := p.Runs[i].Meta; meta != nil && placebo.WeightsSHA256 != "" && strings.HasSuffix(meta.InitHash, placebo.WeightsSHA256) {
+			meta, trained := p.Runs[i].Meta, placebo.WeightsSHA256
+			if meta != nil && trained != "" && strings.HasSuffix(meta.InitHash, trained) {
 				a.Unmoved++
 			}
 			rows = append(rows, gainShares(run, placebo))

@@ -31,7 +31,8 @@ func drawn(r *rand.Rand, seed uint64, n int, p func(problem int) float64, wrong 
 	return d
 }
 
-// auditOf audits seeds trained policies that are right with the chance trained, from an initial one with the chance base.
+// auditOf audits trained policies, one for each seed, that are right with the chance trained; the initial one is with
+// the chance base.
 func auditOf(r *rand.Rand, seeds, n int, base, trained func(problem int) float64, wrongBase, wrong float64) *Audit {
 	in := AuditInput{Split: rundir.SplitVal}
 	for i := range in.Base {
@@ -104,7 +105,9 @@ func TestAuditNumbers(t *testing.T) {
 		return d
 	}
 	a := NewAudit(AuditInput{
-		Base: [2]rundir.AuditDraw{draw(0, []int{1, 1}, []int{0, 1}, []int{0, 2}), draw(0, []int{2}, []int{1}, []int{0, 1, 1})},
+		Base: [2]rundir.AuditDraw{
+			draw(0, []int{1, 1}, []int{0, 1}, []int{0, 2}), draw(0, []int{2}, []int{1}, []int{0, 1, 1}),
+		},
 		Runs: []AuditedRun{{Draw: draw(1, []int{2}, []int{0, 2}, []int{1, 1})}},
 	})
 	near := func(what string, got, want float64) {

@@ -56,9 +56,10 @@ func (d *AuditDraw) Check() error {
 		right, voted = right+votes[0], voted+sum
 	}
 	c := d.Counts
-	if d.From < 0 || n < 1 || c.N != n*len(d.Votes) || right != c.CorrectNum || voted != c.FormattedRight+c.FormattedWrong {
-		return fmt.Errorf("%d completions of %d problems, %d right and %d with an answer by their votes, contradict the counts",
-			c.N, len(d.Votes), right, voted)
+	formatted := c.FormattedRight + c.FormattedWrong
+	if d.From < 0 || n < 1 || c.N != n*len(d.Votes) || right != c.CorrectNum || voted != formatted {
+		return fmt.Errorf("%d completions of %d problems, %d right and %d with an answer by their votes, contradict "+
+			"the counts", c.N, len(d.Votes), right, voted)
 	}
 	return nil
 }
