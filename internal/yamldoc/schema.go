@@ -65,10 +65,16 @@ func TypeName(t reflect.Type) string {
 	case reflect.Struct:
 		return "a section with keys"
 	case reflect.Array:
-		return fmt.Sprintf("a list of %d %ss", t.Len(), strings.TrimPrefix(TypeName(t.Elem()), "a "))
+		return fmt.Sprintf("a list of %d %ss", t.Len(), noun(t.Elem()))
 	}
 	if t.Elem().Kind() == reflect.Struct {
 		return "a list of sections"
 	}
-	return fmt.Sprintf("a list of %ss", strings.TrimPrefix(TypeName(t.Elem()), "a "))
+	return fmt.Sprintf("a list of %ss", noun(t.Elem()))
+}
+
+// noun is [TypeName] without the article.
+func noun(t reflect.Type) string {
+	_, name, _ := strings.Cut(TypeName(t), " ")
+	return name
 }

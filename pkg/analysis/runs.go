@@ -128,9 +128,17 @@ func CurveNote(runs []*rundir.Run) string {
 			return ""
 		}
 		return fmt.Sprintf("the reward after training is of %s, the one before of %s; the curve and the best step are of "+
-			"the first %d of these problems, one completion each", r.Result.Final.OutOf("validation problem"),
-			r.Result.Initial.OutOf("problem"), r.Result.Best.Problems())
+			"the first %d of these problems, %s each", r.Result.Final.OutOf("validation problem"),
+			r.Result.Initial.OutOf("problem"), r.Result.Best.Problems(), completions(r.Result.Best.Samples))
 	}), "; ")
+}
+
+// completions is a number of completions in words; 0 means 1.
+func completions(n int) string {
+	if n <= 1 {
+		return "one completion"
+	}
+	return fmt.Sprintf("%d completions", n)
 }
 
 // LastStep is the last step that the folder knows of.

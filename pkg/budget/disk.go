@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 
@@ -29,7 +30,8 @@ type Disk struct {
 
 // DiskOf estimates the space of a resolved configuration's run.
 func DiskOf(m *policy.Model, cfg config.Config) Disk {
-	const logs, tokenizer = 2 << 20, 32 << 20
+	const tokenizer = 32 << 20
+	logs := logBytes(cfg)
 	best, checkpoint := m.Size.ParamBytes(), CheckpointBytes(m, cfg)
 	if m.IsDecoder() && cfg.Train.LoRA.Rank == 0 {
 		best += min(tokenizer, bytesAt(m.Base())) // the best weights are a folder with the files of the model
@@ -41,6 +43,17 @@ func DiskOf(m *policy.Model, cfg config.Config) Disk {
 		d.Kept = best + logs
 	}
 	return d
+}
+
+// logBytes bounds the JSONL files. Right or wrong of each completion of an evaluation takes a bit of a hex digit.
+func logBytes(cfg config.Config) float64 {
+	const usual, wholeFile, perByte = 2 << 20, 8192, 4
+	e, steps := cfg.Eval, cfg.Train.NGRPOSteps
+	val, last := cmp.Or(cfg.Data.ValSize, wholeFile), max(cfg.Data.ValSize, cmp.Or(e.FinalSize, wholeFile))
+	evaluations := float64(2 + steps/max(1, e.EveryNSteps))
+	bits := evaluations*float64(val)*float64(e.Samples) +
+		float64(last+cmp.Or(cfg.Data.TestSize, wholeFile))*float64(e.LastSamples())
+	return usual + bits/perByte
 }
 
 // CheckpointBytes is the size of a checkpoint, at most.

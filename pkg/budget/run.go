@@ -64,8 +64,8 @@ func runParts(m *policy.Model, cfg config.Config, d Data, lengths []int, threads
 	size, a, c, e := m.Size, cfg.Algorithm, cfg.Rollout, cfg.Eval
 	one := size.ParamBytes()
 	all, part := runBatches(m, cfg, d.Template, lengths)
-	evaluated := evaluationBatch(m, d.Template, d.Evaluated, e.FinalSamples, e.MaxTokens)
-	learn := model.Use{Learner: true, Learn: part, Samplers: 1, Sample: []model.BatchSize{all, evaluated}}
+	evaluated := evaluationOf(m, d.Template, d.Evaluated, e.LastSamples(), e.MaxTokens)
+	learn := model.Use{Learner: true, Learn: part, Samplers: 1, Sample: []model.BatchSize{all, evaluated.Batch}}
 	sets := 3.0 // of parameters: the current ones and two moments
 	if c.Stale() {
 		sets++
@@ -120,7 +120,7 @@ func runParts(m *policy.Model, cfg config.Config, d Data, lengths []int, threads
 		{"scoring the rollout", scoring, batch},
 		{"the teacher", teacher, batch},
 		{"the completions of a rollout", rollout, batch},
-		{"an evaluation", evaluationBytes(size, evaluated, e.Greedy),
+		{"an evaluation", evaluated.bytes(size, e.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or %s", e.MaxTokens, d.Smaller)},
 		{"the reward models", rewardModelBytes(cfg.Reward, threads), "leave them out of reward.functions"},
 		// It is read before these are allocated, and written without a copy.
@@ -131,11 +131,11 @@ func runParts(m *policy.Model, cfg config.Config, d Data, lengths []int, threads
 // Evaluation bounds the memory of sampling completions of problems with the settings of evaluations.
 func Evaluation(m *policy.Model, cfg config.Config, t gsm8k.Template, problems []gsm8k.Problem, threads int) Memory {
 	size, e := m.Size, cfg.Eval
-	batch := evaluationBatch(m, t, problems, e.FinalSamples, e.MaxTokens)
-	use := model.Use{Samplers: 1, Sample: []model.BatchSize{batch}}
+	evaluated := evaluationOf(m, t, problems, e.LastSamples(), e.MaxTokens)
+	use := model.Use{Samplers: 1, Sample: []model.BatchSize{evaluated.Batch}}
 	return Memory{Parts: append([]Part{
 		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
-		{"the completions", evaluationBytes(size, batch, e.Greedy),
+		{"the completions", evaluated.bytes(size, e.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or the number of problems", e.MaxTokens)},
 		{"the sampler", workBytes(m, use, threads), ""},
 	}, problemParts(nil, threads, problems)...)}
@@ -204,21 +204,42 @@ func sharedTokens(tok model.Tokenizer, t gsm8k.Template) float64 {
 	return float64(max(0, len(tok.Start())+len(tok.Encode(t.Prefix))-1))
 }
 
-// evaluationBatch is a split's prompts, with this many sampled completions of each.
-func evaluationBatch(m *policy.Model, t gsm8k.Template, problems []gsm8k.Problem, samples, maxTokens int) model.BatchSize {
-	b := batchOf(policy.PromptLengths(m.Tokenizer, t, problems), len(problems)*samples, samples, maxTokens)
-	b.Shared = sharedTokens(m.Tokenizer, t)
-	return b
+// EvaluatedTogether is the number of problems that an evaluation samples in one call, with this many completions
+// of each: all problems together could have a million completions.
+func EvaluatedTogether(samples int) int {
+	const completions = 8192
+	return max(1, completions/samples)
 }
 
-// evaluationBytes is the memory for completing a split. Greedy decoding may start while the sampled
-// completions are still in memory.
-func evaluationBytes(size model.Size, b model.BatchSize, greedy bool) float64 {
-	bytes := size.SampledBytes(b.Completions, 1, b.Longest)
-	if greedy {
-		bytes += size.SampledBytes(b.Prompts, 1, b.Longest)
+// evaluated is a split in an evaluation.
+type evaluated struct {
+	Batch        model.BatchSize // the largest call of the sampler
+	promptTokens float64
+	verdicts     float64 // of all completions
+}
+
+// evaluationOf is a split's evaluation with this many sampled completions of each problem.
+func evaluationOf(m *policy.Model, t gsm8k.Template, problems []gsm8k.Problem, samples, maxTokens int) evaluated {
+	lengths := policy.PromptLengths(m.Tokenizer, t, problems)
+	together := min(len(problems), EvaluatedTogether(samples))
+	e := evaluated{Batch: batchOf(lengths, together*samples, samples, maxTokens)}
+	e.Batch.Shared = sharedTokens(m.Tokenizer, t)
+	for _, n := range lengths {
+		e.promptTokens += float64(n)
 	}
-	return bytes + 8*b.PromptTokens
+	e.verdicts = float64(len(problems)) * float64(samples)
+	return e
+}
+
+// bytes is the memory for completing a split. Greedy decoding may start while the sampled
+// completions are still in memory.
+func (e evaluated) bytes(size model.Size, greedy bool) float64 {
+	bytes := size.SampledBytes(e.Batch.Completions, 1, e.Batch.Longest)
+	if greedy {
+		bytes += size.SampledBytes(e.Batch.Prompts, 1, e.Batch.Longest)
+	}
+	const verdict = 3 // growing a slice, and its digits in eval.jsonl
+	return bytes + 8*e.promptTokens + verdict*e.verdicts
 }
 
 // problemParts are the problems, the tokens of the training prompts, and the idle program.

@@ -16,16 +16,16 @@ import (
 func SFT(m *policy.Model, cfg config.SFT, t gsm8k.Template, train, val []gsm8k.Problem, threads int,
 	all ...[]gsm8k.Problem) Memory {
 	return orAdapters(m, "lora.rank", func(m *policy.Model) Memory {
-		size, evaluated := m.Size, evaluationBatch(m, t, val, 1, cfg.EvalTokens)
+		size, evaluated := m.Size, evaluationOf(m, t, val, 1, cfg.EvalTokens)
 		prompt, completion := longestExample(m, cfg, t, train)
 		always := append([]Part{
 			{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), m.Smaller()},
-			{"an evaluation", evaluationBytes(size, evaluated, true), "lower eval_size"},
+			{"an evaluation", evaluated.bytes(size, true), "lower eval_size"},
 		}, problemParts(nil, threads, all...)...)
 		var most Memory
 		for _, st := range cfg.Stages {
 			use := model.Use{Learner: true, Samplers: 1, Learn: stageBatch(m, st, t, prompt, completion),
-				Sample: []model.BatchSize{evaluated}}
+				Sample: []model.BatchSize{evaluated.Batch}}
 			learning, stopping := workBytes(m, use, threads), 0.0
 			if st.EarlyStoppingPatience > 0 {
 				p, c := longestExample(m, cfg, t, val)

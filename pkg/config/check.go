@@ -123,6 +123,10 @@ func (v *validator) in(r interval, field any) {
 		}
 	case *[]float64:
 		list = *x
+	case *[]int:
+		for _, n := range *x {
+			list = append(list, float64(n))
+		}
 	case *[2]float64:
 		list = x[:]
 	}

@@ -189,9 +189,50 @@ type Eval struct {
 	SetSize         int      `yaml:"set_size" in:"sizeOrNone" neutral:"0" needs:"set-files"`
 	SetsEveryNSteps int      `yaml:"sets_every_n_steps" in:"counterOrNone" neutral:"0" needs:"set-files"`
 	// FinalSize is the number of validation problems of the last evaluation, and FinalSamples that of the
-	// completions of each of these and of each test problem.
+	// completions of each of these and of each test problem, if more than Samples.
 	FinalSize    int `yaml:"final_size" in:"sizeOrNone" neutral:"0"`
 	FinalSamples int `yaml:"final_samples" in:"size" neutral:"1"`
+	// Samples is the number of completions of a problem; PassAt and MajorityAt are the k of pass@k and maj@k. See
+	// [Eval.PassKs] and [Eval.MajorityKs].
+	Samples    int   `yaml:"samples" in:"[1,1000]" neutral:"1"`
+	PassAt     []int `yaml:"pass_at" in:"size" neutral:"[]" needs:"several-samples"`
+	MajorityAt []int `yaml:"majority_at" in:"size" neutral:"[]" needs:"several-samples"`
+}
+
+// LastSamples is the number of completions of a validation or test problem at the last evaluation.
+func (e *Eval) LastSamples() int { return max(e.Samples, e.FinalSamples) }
+
+// MaxMajority is the largest number of completions of a problem from which maj@k is computed.
+const MaxMajority = 1000
+
+// PassKs lists the k of pass@k for an evaluation with n completions of a problem: none for one completion, those of
+// pass_at up to n, or 1, 2, 4 and so on up to n, and n.
+func (e *Eval) PassKs(n int) []int { return upTo(n, e.PassAt) }
+
+// MajorityKs is [Eval.PassKs] for maj@k. Above [MaxMajority] completions there are none.
+func (e *Eval) MajorityKs(n int) []int {
+	if n > MaxMajority {
+		return nil
+	}
+	return upTo(n, e.MajorityAt)
+}
+
+func upTo(n int, chosen []int) (ks []int) {
+	switch {
+	case n <= 1:
+	case len(chosen) > 0:
+		for _, k := range chosen {
+			if k <= n {
+				ks = append(ks, k)
+			}
+		}
+	default:
+		for k := 1; k < n; k *= 2 {
+			ks = append(ks, k)
+		}
+		ks = append(ks, n)
+	}
+	return ks
 }
 
 // Names in eval.sets.

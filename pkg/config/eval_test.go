@@ -131,3 +131,25 @@ func TestOnlyOneSplit(t *testing.T) {
 		}
 	}
 }
+
+// The k of pass@k and maj@k follow from the number of completions, or are those up to it that were chosen.
+func TestKs(t *testing.T) {
+	for _, tt := range []struct {
+		chosen []int
+		n      int
+		want   []int
+	}{
+		{nil, 1, nil}, {nil, 2, []int{1, 2}}, {nil, 6, []int{1, 2, 4, 6}}, {nil, 8, []int{1, 2, 4, 8}},
+		{[]int{1, 5, 9}, 6, []int{1, 5}}, {[]int{5}, 2, nil}, {[]int{1}, 1, nil},
+	} {
+		e := Eval{PassAt: tt.chosen, MajorityAt: tt.chosen}
+		if p, m := e.PassKs(tt.n), e.MajorityKs(tt.n); !slices.Equal(p, tt.want) || !slices.Equal(m, tt.want) {
+			t.Errorf("%v of %d: %v and %v, want %v", tt.chosen, tt.n, p, m, tt.want)
+		}
+	}
+	if e := (Eval{}); e.MajorityKs(MaxMajority+1) != nil || len(e.PassKs(MaxMajority+1)) != 11 {
+		t.Error("more completions than a majority is computed from")
+	}
+	_, err := Load(LoadOptions{Set: []string{"eval.samples=4", "eval.pass_at=[1, x]"}})
+	expect.Error(t, err, "eval.pass_at", "element 2 must be an integer")
+}

@@ -124,6 +124,8 @@ var needs = map[string]need{
 		func(c *Config) bool { return c.Train.LoRA.Rank != 0 }},
 	"svamp": {"eval.sets", "add svamp, or leave this key out", true,
 		func(c *Config) bool { return slices.Contains(c.Eval.Sets, SetSVAMP) }},
+	"several-samples": {"eval.samples", "set eval.samples or eval.final_samples to 2 or more, or leave this key out", false,
+		func(c *Config) bool { return c.Eval.LastSamples() > 1 }},
 	"set-files": {"eval.sets", "it is for sets that are read from files", true,
 		func(c *Config) bool { return len(c.Eval.SetFiles()) > 0 }},
 }

@@ -35,7 +35,7 @@ var samples = []map[string]string{
 		"train.lr_scheduler": "cosine", "train.warmup_steps": "55", "train.stop_on_divergence": "true",
 		"train.lora.rank": "8", "train.lora.alpha": "16", "train.lora.targets": "[v_proj, q_proj]", "train.lora.use_rslora": "true",
 		"eval.every_n_steps": "5", "eval.temperature": "0.8", "eval.top_p": "0.9", "eval.top_k": "30", "eval.min_tokens": "2", "eval.max_tokens": "48", "eval.greedy": "false", "eval.save_samples": "0",
-		"eval.sets": "[validation, svamp, p.jsonl]", "eval.svamp_file": "SVAMP.json", "eval.set_size": "9", "eval.sets_every_n_steps": "10", "eval.final_size": "15", "eval.final_samples": "2",
+		"eval.sets": "[validation, svamp, p.jsonl]", "eval.svamp_file": "SVAMP.json", "eval.set_size": "9", "eval.sets_every_n_steps": "10", "eval.final_size": "15", "eval.final_samples": "5", "eval.samples": "3", "eval.pass_at": "[1, 4]", "eval.majority_at": "[3]",
 		"output.checkpoint_every_n_steps": "50", "output.checkpoint_every_minutes": "2.5", "output.keep_checkpoints": "3", "output.keep": "best", "output.tensorboard": "true", "output.formats": "[png, pdf]",
 		"report.margin": "0.01",
 		"launcher.type": "slurm", "launcher.cpus": "2", "launcher.memory": "1.5G", "launcher.time": "1-02:30:00", "launcher.parallelism": "8",

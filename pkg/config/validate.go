@@ -110,6 +110,7 @@ func (c *Config) validateEval(v *validator) {
 	if e.FinalSize > 0 && e.FinalSize < c.Data.ValSize {
 		v.reject("%s must be at least %s (0 = the same)", &e.FinalSize, &c.Data.ValSize)
 	}
+	e.validateSamples(v)
 	known := []string{SetValidation, SetUnseen, SetSVAMP}
 	for i, s := range e.Sets {
 		if !slices.Contains(known, s) && !isPath(s) {
@@ -137,6 +138,32 @@ func (c *Config) validateEval(v *validator) {
 				&e.Sets, f.Path, f.Name)
 		}
 		taken = append(taken, f.Name)
+	}
+}
+
+// validateSamples checks the numbers of completions of a problem, and the k of pass@k and maj@k.
+func (e *Eval) validateSamples(v *validator) {
+	// grpo eval takes the samples of its flag for those of a run.
+	if v.only == "" && e.FinalSamples > 1 && e.FinalSamples <= e.Samples {
+		v.reject("%s has no effect, because of %s (the last evaluation takes the larger number)", &e.FinalSamples, &e.Samples)
+	}
+	last := &e.Samples
+	if e.FinalSamples > e.Samples {
+		last = &e.FinalSamples
+	}
+	if len(e.MajorityAt) > 0 && *last > MaxMajority {
+		v.reject("%s can't be computed from more than %s completions: lower %s, or leave majority_at out",
+			&e.MajorityAt, strconv.Itoa(MaxMajority), last)
+	}
+	for _, field := range []*[]int{&e.PassAt, &e.MajorityAt} {
+		for i, k := range *field {
+			switch {
+			case *last > 1 && k > *last:
+				v.reject("%s: element %s must be at most %s", field, strconv.Itoa(i+1), last)
+			case i > 0 && k <= (*field)[i-1]:
+				v.reject("%s: element %s must be larger than the one before", field, strconv.Itoa(i+1))
+			}
+		}
 	}
 }
 

@@ -68,14 +68,14 @@ func EvaluateCheckpoint(ctx context.Context, o EvalOptions) (*Evaluated, error) 
 	if err := s.open(cfg.Seed, cfg.Eval.MaxTokens, cfg.Eval.Greedy, batches...); err != nil {
 		return nil, err
 	}
-	e := EvaluationOf(cfg, s.template)
-	e.Samples, e.Finite, e.Progress, e.Stop = o.Samples, true, o.Progress, ctx.Err
 	out := &Evaluated{Warnings: []string{}}
 	for _, set := range sets {
-		e.Group, e.Right = 1, set.Name == rundir.SplitVal || set.Name == rundir.SplitTest
-		if e.Right {
-			e.Group = cfg.Eval.FinalSamples
+		right, samples := set.Name == rundir.SplitVal || set.Name == rundir.SplitTest, cfg.Eval.Samples
+		if right {
+			samples = cfg.Eval.LastSamples()
 		}
+		e := EvaluationOf(cfg, s.template, samples)
+		e.Right, e.Samples, e.Finite, e.Progress, e.Stop = right, o.Samples, true, o.Progress, ctx.Err
 		eval, kept, err := Evaluate(s.Policy, s.sampler, e, set.Name, set.Problems, 0)
 		out.Partial = err != nil && errors.Is(err, ctx.Err())
 		if err != nil && !out.Partial {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
@@ -25,18 +26,21 @@ type Evaluation struct {
 	Group    int            // sampled completions of a problem; 0 = 1
 	Greedy   bool           // decode greedily too
 	Right    bool           // record right or wrong of each sampled completion
+	PassAt   []int          // the k of pass@k, each at most Group
+	Majority []int          // and of maj@k
 	Samples  int            // completions to keep as rundir.Sample, per decoding mode
 	Finite   bool           // logits that are not finite are an error; a training run records them as a divergence
 	Progress model.Progress
 	Stop     func() error // its error ends the evaluation; nil = never
 }
 
-// EvaluationOf returns the settings of a configuration's evaluations. They come from
-// the section eval alone: rollout settings differ between the arms of a sweep, and
+// EvaluationOf returns the settings of a configuration's evaluations with this many completions of a problem. They come
+// from the section eval alone: rollout settings differ between the arms of a sweep, and
 // the measurement must not depend on them.
-func EvaluationOf(c config.Config, template gsm8k.Template) Evaluation {
+func EvaluationOf(c config.Config, template gsm8k.Template, samples int) Evaluation {
 	e := c.Eval
 	return Evaluation{Seed: c.Seed, Template: template, Greedy: e.Greedy, Samples: e.SaveSamples,
+		Group: samples, PassAt: e.PassKs(samples), Majority: e.MajorityKs(samples),
 		Sampling: model.Sampling{
 			Temperature: e.Temperature, TopP: e.TopP, TopK: e.TopK, MinTokens: e.MinTokens, MaxTokens: e.MaxTokens,
 		}}
@@ -71,76 +75,107 @@ func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, probl
 	if group > 1 { // sample k takes the stream C + k
 		draws.C = (draws.C + 1) << 16
 	}
-	names, settings := []string{"sampled"}, []model.Sampling{e.Sampling}
+	modes := []*decodingOf{{name: rundir.DecodingSampled, sampling: e.Sampling, group: group, votes: newVotes(e, group)}}
 	if e.Greedy {
 		greedy := e.Sampling
 		greedy.Greedy, greedy.TopK, greedy.TopP = true, 0, 1
-		names, settings = append(names, "greedy"), append(settings, greedy)
+		modes = append(modes, &decodingOf{name: rundir.DecodingGreedy, sampling: greedy, group: 1})
 	}
-	watch := e.Progress.Watch("evaluating "+split, (group+len(settings)-1)*len(prompts), e.Sampling.MaxTokens, e.Stop)
-	for i := range settings {
-		settings[i].Watch = watch
+	watch := e.Progress.Watch("evaluating "+split, (group+len(modes)-1)*len(prompts), e.Sampling.MaxTokens, e.Stop)
+	for _, m := range modes {
+		m.sampling.Watch = watch
 	}
-	// Decodings with as many completions of a problem read its prompt once.
-	together := len(settings)
-	if group > 1 {
-		together = 1
-	}
-	completions, err := model.SampleEach(s, prompts, group, settings[:together], draws)
-	if err == nil && together < len(settings) {
-		var greedy [][]model.Completion
-		greedy, err = model.SampleEach(s, prompts, 1, settings[together:], draws)
-		completions = append(completions, greedy...)
-	}
-	stopped := err != nil && e.Stop != nil && errors.Is(err, e.Stop())
-	if err != nil && !stopped {
-		return out, nil, err
+	size, err := budget.EvaluatedTogether(group), error(nil)
+	for lo := 0; lo < len(prompts) && err == nil; lo += size {
+		hi := min(lo+size, len(prompts))
+		draws.B = uint32(lo)
+		// Decodings with as many completions of a problem read its prompt once.
+		for from, to := 0, 0; from < len(modes) && err == nil; from = to {
+			var settings []model.Sampling
+			for to < len(modes) && modes[to].group == modes[from].group {
+				settings = append(settings, modes[to].sampling)
+				to++
+			}
+			var completions [][]model.Completion
+			completions, err = model.SampleEach(s, prompts[lo:hi], modes[from].group, settings, draws)
+			if err != nil && !(e.Stop != nil && errors.Is(err, e.Stop())) {
+				return out, nil, err
+			}
+			for i, c := range completions {
+				m := modes[from+i]
+				if e.Finite {
+					if err := checkFinite(c, lo*m.group); err != nil {
+						return out, nil, fmt.Errorf("evaluate %s, %s: %w", split, m.name, err)
+					}
+				}
+				m.begun = true
+				for k, x := range c {
+					if e.Sampling.Complete(x) {
+						m.add(p, e, problems[lo+k/m.group], k%m.group == 0, x)
+					} else {
+						m.right = append(m.right, false)
+					}
+				}
+			}
+		}
 	}
 	var kept []EvalSample
-	for mode, name := range names[:len(completions)] {
-		if e.Finite {
-			if err := checkFinite(completions[mode]); err != nil {
-				return out, nil, fmt.Errorf("evaluate %s, %s: %w", split, name, err)
-			}
+	for _, m := range modes {
+		for _, x := range m.kept {
+			x.Step, x.Split, x.Decoding, x.Reward = step, split, m.name, x.AnswerReward
+			kept = append(kept, x)
 		}
-		each := len(completions[mode]) / max(1, len(problems))
-		var tally Counter
-		right, shown := make([]bool, len(completions[mode])), 0
-		for i, c := range completions[mode] {
-			if !e.Sampling.Complete(c) {
-				continue
+		counts := m.tally.Counts()
+		if m.sampling.Greedy {
+			if m.begun || err == nil {
+				out.Greedy = &counts
 			}
-			problem, text := problems[i/each], p.Decode(c.Tokens)
-			v := gsm8k.Grade(text, c.Ended, problem.Gold)
-			tally.Add(v, c)
-			right[i] = v.Right
-			if i%each == 0 && shown < e.Samples {
-				shown++
-				sample := NewSample(e.Template, problem, c, text, v)
-				sample.Step, sample.Split, sample.Decoding, sample.Reward = step, split, name, sample.AnswerReward
-				kept = append(kept, EvalSample{sample, problem.Question, cmp.Or(sample.Why(), "right")})
-			}
-		}
-		counts := tally.Counts()
-		if name == "greedy" {
-			out.Greedy = &counts
 			continue
 		}
 		out.Sampled = counts
-		if e.Right && counts.N == len(right) {
-			out.Right = rundir.RightOf(right, each)
+		if whole := counts.N == group*len(problems); whole && e.Right {
+			out.Right = rundir.RightOf(m.right, group)
+		}
+		if err == nil {
+			out.PassAt, out.MajorityAt = m.votes.estimates()
 		}
 	}
 	return out, kept, err
 }
 
-// checkFinite returns an error if a token was chosen from logits that are not finite.
-func checkFinite(completions []model.Completion) error {
+// decodingOf collects the completions of one decoding of a split.
+type decodingOf struct {
+	name     string
+	sampling model.Sampling
+	group    int // completions of a problem
+	begun    bool
+	tally    Counter
+	right    []bool // of each completion
+	votes    votes
+	kept     []EvalSample // without step, split and decoding
+}
+
+// add counts a complete completion, and keeps it if it may and more are wanted.
+func (m *decodingOf) add(p model.Policy, e Evaluation, problem gsm8k.Problem, mayKeep bool, c model.Completion) {
+	text := p.Decode(c.Tokens)
+	v := gsm8k.Grade(text, c.Ended, problem.Gold)
+	m.tally.Add(v, c)
+	m.right = append(m.right, v.Right)
+	m.votes.add(text, c.Ended, v)
+	if mayKeep && len(m.kept) < e.Samples {
+		sample := NewSample(e.Template, problem, c, text, v)
+		m.kept = append(m.kept, EvalSample{sample, problem.Question, cmp.Or(sample.Why(), "right")})
+	}
+}
+
+// checkFinite returns an error if a token was chosen from logits that are not finite. before is the number of
+// completions before these.
+func checkFinite(completions []model.Completion, before int) error {
 	for i, c := range completions {
 		for j, p := range c.LogProbs {
 			if !model.IsFinite(float64(p)) {
 				return fmt.Errorf("completion %d, token %d: the log-probability is %v, because the model's logits are "+
-					"not finite (its weights are too large: are they damaged, or those of a run that diverged?)", i+1, j+1, p)
+					"not finite (its weights are too large: are they damaged, or those of a run that diverged?)", before+i+1, j+1, p)
 			}
 		}
 	}

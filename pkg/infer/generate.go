@@ -76,7 +76,7 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFinite(out); err != nil {
+	if err := checkFinite(out, 0); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
 	texts := make([]Generated, len(out))

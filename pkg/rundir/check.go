@@ -86,6 +86,9 @@ func (e Eval) Check() error {
 	if err := e.checkRight(); err != nil {
 		return err
 	}
+	if err := e.checkAtK(); err != nil {
+		return err
+	}
 	if e.Greedy == nil {
 		return nil
 	}

@@ -209,9 +209,21 @@ type Eval struct {
 	// string for each sample of a problem, in hex. Problem i is bit 3 - i%4 of digit i/4, counted from
 	// the least significant one; the last digit is padded with 0. Earlier versions have none.
 	Right []string `json:"right,omitempty"`
+	// PassAt and MajorityAt are pass@k and maj@k for rising k, where problems have several samples; an
+	// evaluation that was interrupted and earlier versions have none.
+	PassAt     []AtK `json:"pass_at,omitempty"`
+	MajorityAt []AtK `json:"majority_at,omitempty"`
 	// Preference are the metrics of held-out pairs as in [Metrics], with their "loss"; of the
 	// validation split of a dpo run that has such pairs.
 	Preference map[string]float64 `json:"preference,omitempty"`
+}
+
+// AtK is pass@k or maj@k: the mean over the problems of an evaluation, with its 95% interval.
+type AtK struct {
+	K    int     `json:"k"`
+	Mean float64 `json:"mean"`
+	Lo   float64 `json:"lo"`
+	Hi   float64 `json:"hi"`
 }
 
 // Sample is one line of samples.jsonl.

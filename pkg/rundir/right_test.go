@@ -79,3 +79,32 @@ func TestRightIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// pass@k and maj@k that contradict the counts, or each other, are errors.
+func TestAtKIsChecked(t *testing.T) {
+	at := func(k int, mean float64) AtK { return AtK{k, mean, 0, 1} }
+	for _, tt := range []struct {
+		pass, majority []AtK
+		want           string
+	}{
+		{nil, nil, ""},
+		{[]AtK{at(1, 0.5), at(2, 2./3)}, []AtK{at(1, 0.5), at(2, 0.4)}, ""},
+		{[]AtK{at(2, 2./3)}, nil, ""},
+		{[]AtK{at(0, 0.5)}, nil, "pass_at, k = 0: it is not from 1 to samples, 2"},
+		{nil, []AtK{at(3, 0.5)}, "majority_at, k = 3: it is not from 1 to samples, 2"},
+		{[]AtK{at(2, 2./3), at(1, 0.5)}, nil, "pass_at, k = 1: it follows k = 2"},
+		{[]AtK{at(1, 0.4)}, nil, "pass_at, k = 1: 0.4 contradicts answer_reward 0.5"},
+		{nil, []AtK{at(1, 0.6)}, "majority_at, k = 1: 0.6 contradicts answer_reward 0.5"},
+		{[]AtK{at(1, 0.5), at(2, 0.4)}, nil, "pass_at, k = 2: 0.4 is below that of k = 1, 0.5"},
+		{[]AtK{at(2, 0.9)}, nil, "pass_at, k = 2: 0.9 contradicts right"},
+		{[]AtK{{2, 0.6, 0.7, 1}}, nil, "is no share with an interval"},
+		{[]AtK{{2, 0.6, 0, 1.1}}, nil, "is no share with an interval"},
+	} {
+		e := Eval{Samples: 2, PassAt: tt.pass, MajorityAt: tt.majority, Right: RightOf([]bool{true, true, true, false, false, false}, 2),
+			Sampled: Counts{N: 6, CorrectNum: 3, ErrorNum: 3, FormattedRight: 3, FormattedWrong: 3, AnswerReward: 0.5, FormatReward: 1}}
+		err := e.Check()
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%v, %v: %v, want %q", tt.pass, tt.majority, err, tt.want)
+		}
+	}
+}

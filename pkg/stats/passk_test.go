@@ -88,3 +88,35 @@ func TestMajorityAtProperties(t *testing.T) {
 		}
 	})
 }
+
+// Several k at once are those one by one, also where numbers of subsets are near the largest float64.
+func TestMajorityAtEach(t *testing.T) {
+	ks := []int{1, 2, 3, 50, 999, 1000}
+	votes := []int{300, 290, 310, 1, 2}
+	for i, got := range MajorityAtEach(1000, votes, 0, ks) {
+		if want := MajorityAt(1000, votes, 0, ks[i]); got != want || !(got >= 0 && got <= 1) {
+			t.Errorf("k = %d: %v, alone %v", ks[i], got, want)
+		}
+	}
+}
+
+// The interval contains the mean, is inside [0, 1], and has a width without spread, too.
+func TestOverProblems(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		samples := rapid.IntRange(1, 64).Draw(t, "samples")
+		x := make([]float64, rapid.IntRange(1, 30).Draw(t, "problems"))
+		for i := range x {
+			x[i] = float64(rapid.IntRange(0, samples).Draw(t, "right")) / float64(samples)
+			if samples%3 == 0 {
+				x[i] = x[0]
+			}
+		}
+		mean, lo, hi := OverProblems(x)
+		if !(0 <= lo && lo <= mean && mean <= hi && hi <= 1 && lo < hi) {
+			t.Fatalf("%v [%v, %v]", mean, lo, hi)
+		}
+	})
+	if mean, lo, hi := OverProblems([]float64{0, 0, 0, 0}); mean != 0 || lo != 0 || hi < 0.4 || hi > 0.6 {
+		t.Errorf("nothing solved: %v [%v, %v]", mean, lo, hi)
+	}
+}

@@ -163,39 +163,28 @@ func evaluated(c config.Config) float64 {
 	const wholeFile = 1024 // a guess: problems in files are not counted
 	steps, every := c.Train.NGRPOSteps, c.Eval.EveryNSteps
 	evaluations := float64(1 + (steps+every-1)/every)
-	n := evaluations*float64(orAll(c.Data.ValSize, wholeFile)+c.Data.UnseenSize) + float64(c.Data.TestSize)
+	val, test, unseen := orAll(c.Data.ValSize, wholeFile), c.Data.TestSize, c.Data.UnseenSize
 	if c.Data.Source != "generated" {
-		n = evaluations * float64(orAll(c.Data.ValSize, wholeFile))
-		if c.Data.TestFile != "" {
-			n += float64(orAll(c.Data.TestSize, wholeFile))
+		unseen = 0
+		if test = 0; c.Data.TestFile != "" {
+			test = orAll(c.Data.TestSize, wholeFile)
 		}
 	}
 	sets := 2 // before the first step and after the last
 	if every := c.Eval.SetsEveryNSteps; every > 0 {
 		sets += (steps - 1) / every
 	}
-	n += float64(sets * len(c.Eval.SetFiles()) * orAll(c.Eval.SetSize, wholeFile))
-	if c.Eval.Greedy {
-		n *= 2
-	}
-	return n + evaluatedLast(c, wholeFile)
-}
-
-// evaluatedLast is the number of completions that eval.final_size and eval.final_samples add.
-func evaluatedLast(c config.Config, wholeFile int) float64 {
-	val, test, samples, greedy := orAll(c.Data.ValSize, wholeFile), c.Data.TestSize, float64(c.Eval.FinalSamples), 0.0
-	if c.Data.TestFile != "" {
-		test = orAll(test, wholeFile)
-	}
+	greedy, samples, last := 0.0, float64(c.Eval.Samples), float64(c.Eval.LastSamples())
 	if c.Eval.Greedy {
 		greedy = 1
 	}
-	n := (samples - 1) * float64(test)
-	switch final := c.Eval.FinalSize; {
+	often := evaluations*float64(val+unseen) + float64(sets*len(c.Eval.SetFiles())*orAll(c.Eval.SetSize, wholeFile))
+	n := often*(samples+greedy) + float64(test)*(last+greedy)
+	switch final := c.Eval.FinalSize; { // the split val_final
 	case final > val: // before training and at the end
-		return n + float64(final)*(1+samples+2*greedy)
-	case samples > 1:
-		return n + float64(val)*(samples+greedy)
+		n += float64(final) * (samples + last + 2*greedy)
+	case last > samples:
+		n += float64(val) * (last + greedy)
 	}
 	return n
 }

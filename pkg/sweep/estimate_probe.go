@@ -49,7 +49,8 @@ func newProbe(now func() time.Time, limit time.Duration) Probe {
 			cfg.Data.TestSize = 1
 		}
 		cfg.Eval.Sets = config.Default().Eval.Sets // measured on the others
-		cfg.Eval.FinalSize, cfg.Eval.FinalSamples = 0, 1
+		cfg.Eval.FinalSize, cfg.Eval.FinalSamples, cfg.Eval.Samples = 0, 1, 1
+		cfg.Eval.PassAt, cfg.Eval.MajorityAt = nil, nil
 		cfg.Train.NGRPOSteps, cfg.Eval.EveryNSteps = max(cfg.Train.NGRPOSteps, 2*maxProbeSteps), 2*maxProbeSteps
 		cfg.Output.CheckpointEveryNSteps = 0
 		p := &prober{now: now, stop: stop, started: now()}

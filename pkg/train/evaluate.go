@@ -24,12 +24,12 @@ func (t *trainer) evaluate(step int) error {
 	if err != nil {
 		return fmt.Errorf("score the held-out pairs: %w", err)
 	}
-	val, err := t.evaluateSplit(rundir.SplitVal, t.data.problems.Val, step, 1, preference)
+	val, err := t.evaluateSplit(rundir.SplitVal, t.data.problems.Val, step, t.cfg.Eval.Samples, preference)
 	if err != nil {
 		return err
 	}
 	if len(t.data.problems.Unseen) > 0 {
-		unseen, err := t.evaluateSplit(rundir.SplitUnseen, t.data.problems.Unseen, step, 1, nil)
+		unseen, err := t.evaluateSplit(rundir.SplitUnseen, t.data.problems.Unseen, step, t.cfg.Eval.Samples, nil)
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (t *trainer) evaluate(step int) error {
 	if step == 0 {
 		t.state.Initial = val
 		if final := t.data.problems.Final; len(final) > 0 {
-			if t.state.Initial, err = t.evaluateSplit(rundir.SplitFinal, final, 0, 1, nil); err != nil {
+			if t.state.Initial, err = t.evaluateSplit(rundir.SplitFinal, final, 0, t.cfg.Eval.Samples, nil); err != nil {
 				return err
 			}
 		}
@@ -67,7 +67,7 @@ func (t *trainer) evaluateSets(step int) error {
 		if i < len(t.state.Sets) && t.state.Sets[i].Final.Step == step {
 			continue
 		}
-		e, err := t.evaluateSplit(set.Name, set.Problems, step, 1, nil)
+		e, err := t.evaluateSplit(set.Name, set.Problems, step, t.cfg.Eval.Samples, nil)
 		if err != nil {
 			return err
 		}
@@ -82,9 +82,9 @@ func (t *trainer) evaluateSets(step int) error {
 // evaluateFinal evaluates the validation problems of the last evaluation, if they are more than those of
 // the curve or sampled more often: their rewards become the run's final one.
 func (t *trainer) evaluateFinal() error {
-	s, samples := &t.state, t.cfg.Eval.FinalSamples
+	s, samples := &t.state, t.cfg.Eval.LastSamples()
 	switch {
-	case s.Final.Split == rundir.SplitFinal || len(t.data.problems.Final) == 0 && samples == 1:
+	case s.Final.Split == rundir.SplitFinal || len(t.data.problems.Final) == 0 && samples == t.cfg.Eval.Samples:
 		return nil
 	case s.Step == 0 && s.Initial.Split == rundir.SplitFinal: // the run diverged in its first step
 		s.Final = s.Initial
@@ -99,8 +99,8 @@ func (t *trainer) evaluateFinal() error {
 // of held-out pairs if there are any.
 func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step, samples int,
 	preference map[string]float64) (rundir.Eval, error) {
-	settings := infer.EvaluationOf(t.cfg, t.data.template)
-	settings.Progress, settings.Group = t.opts.Progress, samples
+	settings := infer.EvaluationOf(t.cfg, t.data.template, samples)
+	settings.Progress = t.opts.Progress
 	settings.Right = split == rundir.SplitVal || split == rundir.SplitFinal || split == rundir.SplitTest
 	e, kept, err := infer.Evaluate(t.Policy, t.sampler, settings, split, problems, step)
 	if err != nil {

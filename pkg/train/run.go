@@ -341,7 +341,7 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		return nil, err
 	}
 	if len(t.data.problems.Test) > 0 && s.Test == nil {
-		test, err := t.evaluateSplit(rundir.SplitTest, t.data.problems.Test, s.Step, t.cfg.Eval.FinalSamples, nil)
+		test, err := t.evaluateSplit(rundir.SplitTest, t.data.problems.Test, s.Step, t.cfg.Eval.LastSamples(), nil)
 		if err != nil {
 			return nil, err
 		}

@@ -52,6 +52,25 @@ func sameWithSeveralSettings(t *testing.T, s *sampler, prompts [][]int, opt mode
 	}
 }
 
+// A group of more completions than are sampled together is that of several calls, by its random numbers.
+func largeGroups(t *testing.T, s *sampler, prompts [][]int, opt model.Sampling) {
+	const group = 2*chunkRows + 3
+	draws := model.Draws{Stream: rng.New(3, 4), C: 7}
+	all, err := s.Sample(prompts, group, opt, draws)
+	expect.OK(t, err)
+	for _, k := range []int{0, chunkRows - 1, chunkRows, group - 1} {
+		one := draws
+		one.C += uint32(k)
+		want, err := s.Sample(prompts, 1, opt, one)
+		expect.OK(t, err)
+		for i := range prompts {
+			if !reflect.DeepEqual(all[i*group+k], want[i]) {
+				t.Errorf("prompt %d, completion %d of %d: %v, alone %v", i, k, group, all[i*group+k].Tokens, want[i].Tokens)
+			}
+		}
+	}
+}
+
 func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase, several bool) {
 	var prompts [][]int
 	for _, s := range segmentsOf(c) {
@@ -75,6 +94,7 @@ func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase, several bool
 	expect.OK(t, err)
 	if several {
 		sameWithSeveralSettings(t, end, shared, opt)
+		largeGroups(t, end, shared[:2], opt)
 	}
 	batch := &model.Batch{Prompts: shared}
 	for i, o := range out {

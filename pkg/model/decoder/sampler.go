@@ -63,9 +63,10 @@ type decoding struct {
 	cpuRows
 	from     *sampler
 	opt      model.Sampling
-	contexts []context // of the prompts
-	first    int       // index of the first prompt
-	group    int
+	contexts []context   // of the prompts
+	first    int         // index of the first prompt
+	group    int         // completions of a prompt
+	sample   int         // index of the first of them
 	most     int         // tokens of a completion
 	k, v     []float32   // (layers, completions, kv heads, most, dim): own keys and values
 	rows     []int       // the completion of each row
@@ -114,15 +115,18 @@ func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling,
 			return nil, err
 		}
 		for i, opt := range opts {
-			mark := s.mem.Mark()
-			d := &decoding{
-				cpuRows: cpuRows{net: s.packed, pool: s.pool, mem: s.mem, attn: attentionOf(c)}, from: s, opt: opt,
-				contexts: contexts, first: lo, group: group, most: opt.MaxTokens,
-			}
-			err := d.complete(out[i][lo*group:hi*group], final, longest, draws)
-			s.mem.Back(mark)
-			if err != nil {
-				return out, err
+			rows := out[i][lo*group : hi*group]
+			for at := 0; at < len(rows); at += size * chunkRows { // a group of more rows is cut, too
+				mark, end := s.mem.Mark(), min(at+size*chunkRows, len(rows))
+				d := &decoding{
+					cpuRows: cpuRows{net: s.packed, pool: s.pool, mem: s.mem, attn: attentionOf(c)}, from: s, opt: opt,
+					contexts: contexts, first: lo, group: min(group, end-at), sample: at, most: opt.MaxTokens,
+				}
+				err := d.complete(rows[at:end], final, longest, draws)
+				s.mem.Back(mark)
+				if err != nil {
+					return out, err
+				}
 			}
 		}
 	}
@@ -278,7 +282,7 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 			logits := d.logits[r*c.Vocab : (r+1)*c.Vocab]
 			var u float64
 			if !d.opt.Greedy {
-				u = draws.At(d.first+i/d.group, i%d.group, t)
+				u = draws.At(d.first+i/d.group, d.sample+i%d.group, t)
 			}
 			o := &out[i]
 			d.tokens[from+r] = AppendToken(o, d.from.choosers[r], logits, d.probs[r], d.opt, u)

@@ -125,7 +125,7 @@ func (s Size) sampling(b model.BatchSize, threads int) float64 {
 	}
 	group := b.Completions / b.Prompts
 	prompts := min(b.Prompts, max(1, float64(int(chunkRows/group))))
-	h, f, layers, rows := float64(s.Hidden), float64(s.FFN), float64(s.Layers), prompts*group
+	h, f, layers, rows := float64(s.Hidden), float64(s.FFN), float64(s.Layers), prompts*min(group, chunkRows)
 	q, width := s.projections()
 	read := b
 	read.Prompts, read.PromptTokens, read.Tokens = prompts, b.PromptTokens*prompts/b.Prompts, 0
