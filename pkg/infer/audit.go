@@ -258,7 +258,7 @@ func (a *audit) batch(s *session, opt model.Sampling, of rundir.AuditDraw, from 
 	completions, err := s.sampler.Sample(a.prompts[from:from+n], a.Samples, opt, model.Draws{
 		Stream: rng.New(of.Seed, rng.Audit), A: uint32(of.Draw), B: uint32(from)})
 	if err == nil {
-		err = checkFinite(completions)
+		err = checkFinite(completions, from*a.Samples)
 	}
 	if err != nil {
 		return of, err
