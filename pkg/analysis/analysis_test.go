@@ -182,14 +182,14 @@ func TestWhichArmsAreCompared(t *testing.T) {
 		{"a grid with a reference", referred, []string{
 			"loss_type reinforce_with_baseline - loss_type no_baseline",
 			"length_normalization masked_normalize - length_normalization masked_mean",
-			"loss_type: half of reinforce_with_baseline - no_baseline, at length_normalization masked_normalize - " +
-				"loss_type: half of reinforce_with_baseline - no_baseline, at length_normalization masked_mean",
+			"half of the effect of loss_type, at length_normalization masked_normalize - " +
+				"half of the effect of loss_type, at length_normalization masked_mean",
 		}, 3, 4},
 		{"with a reference", three("x"), []string{"y - x", "z - x"}, 2, 2},
 		{"with the best", three(""), []string{"y - x", "y - z", "x - z"}, 3, 2},
 		{"controls are not compared with each other", controls, []string{"x - y", "x - z"}, 2, 2},
 		{"two arms", reporttest.BaselineSweep(4), []string{"reinforce_with_baseline - no_baseline"}, 1, 1},
-		{"a grid of axes", axes, []string{"x 1 - x 0", "y 1 - y 0", "x: half of 1 - 0, at y 1 - x: half of 1 - 0, at y 0"}, 3, 4},
+		{"a grid of axes", axes, []string{"x 1 - x 0", "y 1 - y 0", "half of the effect of x, at y 1 - half of the effect of x, at y 0"}, 3, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := mustAnalyse(t, tt.sweep)

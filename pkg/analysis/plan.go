@@ -204,7 +204,7 @@ func (a *Analysis) contrasts(g *grid) []Comparison {
 			c.Kind, c.A, c.B = KindEffect, f.Label+" "+f.Shown[1], f.Label+" "+f.Shown[0]
 		default:
 			effect := func(value string) string {
-				return fmt.Sprintf("%s: half of %s - %s, at %s %s", x.Label, x.Shown[1], x.Shown[0], y.Label, value)
+				return fmt.Sprintf("half of the effect of %s, at %s %s", x.Label, y.Label, value)
 			}
 			c.Kind, c.A, c.B = KindInteraction, effect(y.Shown[1]), effect(y.Shown[0])
 		}
