@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"grpo/internal/yamldoc"
 )
@@ -43,7 +44,7 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 		}
 		switch {
 		case f.Type() == reflect.TypeFor[Launcher]():
-		case f.IsZero() && yamldoc.OmitsZero(field): // as in configurations of earlier releases
+		case yamldoc.OmitsZero(field) && isNeutral(f): // as in configurations of earlier releases
 		case f.Kind() == reflect.Struct:
 			fmt.Fprintf(b, "%s%s:\n", first, name)
 			writeSection(b, f, rest+"  ", rest+"  ")
@@ -57,6 +58,16 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 			fmt.Fprintf(b, "%s%s: %s\n", first, name, yamldoc.Format(f))
 		}
 	}
+}
+
+// isNeutral reports whether a key, or each key of a section, is at its neutral value, which for those is 0.
+func isNeutral(v reflect.Value) bool {
+	if v.Kind() != reflect.Struct {
+		return v.IsZero()
+	}
+	var keys keyList
+	collect(v, "", &declaration{}, &keys)
+	return !slices.ContainsFunc(keys, func(k key) bool { return !k.isNeutral() })
 }
 
 // Hash identifies the results of a resolved configuration: the first 8 hex digits of the SHA-256 of

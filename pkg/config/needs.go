@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
 )
 
@@ -56,6 +57,16 @@ var needs = map[string]need{
 			w := c.Reward.RewardWeights
 			return c.Algorithm.Type != "dpo" || len(w) != 1 || w[0] <= 0
 		}},
+
+	// reward.noise
+	"verifier": {"reward.functions", "it is for functions that decide right or wrong: add " +
+		strings.Join(gsm8k.Verifiers(), ", ") + " or cosine, or leave this key out", false,
+		func(c *Config) bool { return len(c.Reward.Verifiers()) > 0 }},
+	"noise": {"reward.noise.false_positive", "the verifier does not err; set it, or false_negative", false,
+		func(c *Config) bool { return c.Reward.Noise.On() }},
+	"uncancelled": {"algorithm.loss_type", "a baseline cancels the constant that it adds to all rewards, and the " +
+		"division by a standard deviation the factor of backward; use no_baseline, or baseline none", false,
+		(*Config).correctionActs},
 
 	// algorithm
 	"policy-loss": {"algorithm.type", "its loss is algorithm.dpo.loss_type", true, notDPO},
@@ -223,6 +234,28 @@ func (c *Config) usesEps() bool {
 	}
 	divides := []rl.Normalizer{rl.NormalizerGroupStd, rl.NormalizerBatchStd, rl.NormalizerGroupMean, rl.NormalizerWhiten}
 	return slices.Contains(divides, normalizer)
+}
+
+// correctionActs: the correction of a noisy reward changes advantages. Forward adds a constant to the rewards; backward
+// also multiplies them.
+func (c *Config) correctionActs() bool {
+	a, n := &c.Algorithm, c.Reward.Noise
+	if a.Type == "ppo" { // the critic predicts the rewards as they are
+		return true
+	}
+	baseline, normalizer := a.Advantages()
+	whitened := c.Reward.MultiObjectiveAggregation == "normalize_then_sum" || normalizer == WhitenTokens && a.Gamma == 1
+	shift := !whitened && !a.PassK && !rl.CancelsShift(baseline, normalizer)
+	if n.Correction != rl.BackwardCorrection || shift {
+		return shift
+	}
+	scaled := whitened || rl.CancelsScale(normalizer)
+	if a.PassK {
+		scaled = a.UseStdNormalization
+	}
+	// Not if other rewards, or a KL penalty in the reward, keep their size.
+	alone := len(c.Reward.Functions) == 1 && !(a.Beta != 0 && a.KLIn == "reward")
+	return !scaled || !alone && c.Reward.MultiObjectiveAggregation == "sum_then_normalize"
 }
 
 // Inert is a setting without effect in a run.

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 
-	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
 )
 
@@ -58,12 +57,7 @@ func resolve(root any) map[string]reason {
 		reason{from: "rollout.rollout_batch_size"})
 	fill(wrote, "eval.max_tokens", &c.Eval.MaxTokens, longest, reason{from: "rollout.sampling_max_tokens"})
 	if slices.Contains(r.Functions, "cosine") {
-		base := "answer"
-		isBase := func(f string) bool { return slices.Contains(gsm8k.CosineBases(), f) }
-		if i := slices.IndexFunc(r.Functions, isBase); i >= 0 {
-			base = r.Functions[i]
-		}
-		fill(wrote, "reward.cosine_correct", &r.CosineCorrect, base, reason{askedBy: "reward.functions"})
+		fill(wrote, "reward.cosine_correct", &r.CosineCorrect, r.cosineBase(), reason{askedBy: "reward.functions"})
 	}
 
 	recipe, byLoss := a.recipe(), reason{askedBy: "algorithm.loss_type"}

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
+	"strings"
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/reward"
+	"grpo/pkg/rl"
 )
 
 // Reward names the reward functions of training, their weights and their parameters. Lengths are in
@@ -53,6 +56,49 @@ const LearnedReward = "learned"
 // SetDefaults sets the keys that a function need not give.
 func (r *CustomReward) SetDefaults() {
 	*r = CustomReward{Command: []string{}, OnError: "fail", Timeout: 60, Workers: 1, Restarts: 1}
+}
+
+// cosineBase is the function that cosine scales.
+func (r *Reward) cosineBase() string {
+	if i := slices.IndexFunc(r.Functions, isVerifier); i >= 0 && r.CosineCorrect == "" {
+		return r.Functions[i]
+	}
+	return cmp.Or(r.CosineCorrect, "answer")
+}
+
+func isVerifier(function string) bool { return slices.Contains(gsm8k.Verifiers(), function) }
+
+// Verifiers are the functions in use that decide right or wrong: by themselves, and for cosine.
+func (r *Reward) Verifiers() []string {
+	out := slices.DeleteFunc(slices.Clone(r.Functions), func(f string) bool { return !isVerifier(f) })
+	if base := r.cosineBase(); slices.Contains(r.Functions, "cosine") && !slices.Contains(out, base) {
+		out = append(out, base)
+	}
+	return out
+}
+
+// validateNoise checks for what a noisy verifier and its correction exclude.
+func (r *Reward) validateNoise(v *validator, a *Algorithm) {
+	n := &r.Noise
+	rate := &n.FalsePositive
+	if *rate == 0 {
+		rate = &n.FalseNegative
+	}
+	if n.On() && len(r.Verifiers()) > 1 {
+		v.reject("%s needs one verifier, but %s has several: %s (leave all but one out)", rate, &r.Functions,
+			strings.Join(r.Verifiers(), ", "))
+	}
+	if n.Correction == rl.NoCorrection || !n.On() {
+		return
+	}
+	if n.FalsePositive+n.FalseNegative >= 1 {
+		v.reject("%s and %s must add up to less than 1, because of %s: a verifier that errs so often says nothing "+
+			"about the answer, or the opposite", &n.FalsePositive, &n.FalseNegative, &n.Correction)
+	}
+	v.compatible(!slices.Contains(r.Functions, "cosine"), &n.Correction, &r.Functions,
+		"it is derived for rewards of 0 and 1, and cosine has others")
+	v.compatible(a.Normalizer != rl.NormalizerGroupMean && a.Normalizer != rl.NormalizerGPG, &n.Correction, &a.Normalizer,
+		"it makes the rewards of wrong answers negative, and this normalizer is for rewards from 0 on")
 }
 
 // customReward returns the custom function of a name, or nil.

@@ -64,6 +64,10 @@ var samples = []map[string]string{
 	{"algorithm.pass_k": "true", "algorithm.skip_flat_groups": "true"},
 	{"algorithm.scale_rewards": "batch"},
 	{
+		"reward.noise.false_positive": "0.1", "reward.noise.false_negative": "0.2", "reward.noise.correction": "forward",
+		"algorithm.baseline": "none",
+	},
+	{
 		"algorithm.type": "dpo", "algorithm.dpo.loss_type": "[exo_pair, discopop]", "algorithm.dpo.loss_weights": "[1, 0.5]",
 		"algorithm.dpo.beta": "0.2", "algorithm.dpo.label_smoothing": "0.01", "algorithm.dpo.f_divergence_type": "alpha_divergence",
 		"algorithm.dpo.f_alpha_divergence_coef": "0.3", "algorithm.dpo.ld_alpha": "0.9", "algorithm.dpo.use_weighting": "true",

@@ -178,6 +178,7 @@ func (c *Config) validateReward(v *validator) {
 	if slices.Contains(r.Functions, "soft_overlong") {
 		atMost(v, &r.OverlongCache, &c.Rollout.SamplingMaxTokens)
 	}
+	r.validateNoise(v, a)
 	if r.MultiObjectiveAggregation != "normalize_then_sum" {
 		return
 	}

@@ -66,6 +66,17 @@ var rules = []struct{ set, says, keys string }{
 	{"functions=soft_overlong overlong_cache=65", "at most", "reward.overlong_cache rollout.sampling_max_tokens"},
 	{"functions=cosine cosine_min_value_correct=2", "at most", "reward.cosine_min_value_correct reward.cosine_max_value_correct"},
 	{"functions=cosine cosine_max_value_wrong=-2", "at most", "reward.cosine_min_value_wrong reward.cosine_max_value_wrong"},
+	{"functions=answer,last_number reward_weights=1,1 false_negative=0.1", "one verifier", "reward.noise.false_negative reward.functions"},
+	{"functions=answer,cosine reward_weights=1,1 cosine_correct=r1_zero false_positive=0.1", "one verifier",
+		"reward.noise.false_positive reward.functions"},
+	{"false_positive=0.5 false_negative=0.5 loss_type=no_baseline correction=backward", "less than 1",
+		"reward.noise.false_positive reward.noise.false_negative reward.noise.correction"},
+	{"functions=answer,cosine reward_weights=1,1 false_positive=0.1 loss_type=no_baseline correction=forward", "contradicts",
+		"reward.noise.correction reward.functions"},
+	{"false_positive=0.1 baseline=none normalizer=gpg correction=forward", "contradicts",
+		"reward.noise.correction algorithm.normalizer"},
+	{"false_positive=0.1 baseline=none normalizer=group_mean correction=forward", "contradicts",
+		"reward.noise.correction algorithm.normalizer"},
 	{"multi_objective_aggregation=normalize_then_sum loss_type=no_baseline", "contradicts", "reward.multi_objective_aggregation algorithm.loss_type"},
 	{"multi_objective_aggregation=normalize_then_sum algorithm.type=ppo", "contradicts", "reward.multi_objective_aggregation algorithm.type"},
 	{"multi_objective_aggregation=normalize_then_sum baseline=group_mean", "contradicts", "reward.multi_objective_aggregation algorithm.baseline"},
@@ -170,6 +181,16 @@ var withoutEffect = []struct{ with, settings, because string }{
 	{"", "dynamic_sampling_max_rounds=8", "algorithm.dynamic_sampling"},
 	{"", "teacher_gamma=1 teacher_length_normalization=false", "algorithm.teacher"},
 	{"", "gae_lambda=1 value_learning_rate=1 value_epochs=2 value_clip=0", "algorithm.type"},
+	{"functions=format", "false_positive=0.1 false_negative=0.1", "reward.functions"},
+	{"", "correction=forward correction=backward", "reward.noise.false_positive"},
+	{"false_negative=0.1", "correction=forward correction=backward", "algorithm.loss_type"},
+	{"false_negative=0.1 baseline=none normalizer=whiten", "correction=forward correction=backward", "algorithm.loss_type"},
+	{"false_negative=0.1 use_std_normalization=false", "correction=forward", "algorithm.loss_type"},
+	{"false_negative=0.1 pass_k=true", "correction=backward", "algorithm.loss_type"},
+	{"false_negative=0.1 functions=answer,format reward_weights=1,1 multi_objective_aggregation=normalize_then_sum",
+		"correction=forward correction=backward", "algorithm.loss_type"},
+	{"false_negative=0.1 algorithm.type=dpo", "correction=forward correction=backward", "algorithm.type"},
+	{"algorithm.type=dpo pairs_file=p.jsonl", "false_positive=0.1 false_negative=0.1", "algorithm.dpo.pairs_file"},
 
 	{"", "algorithm.dpo.loss_type=hinge loss_weights=2 algorithm.dpo.beta=0.2 label_smoothing=0.1 f_divergence_type=forward_kl " +
 		"f_alpha_divergence_coef=0.1 ld_alpha=0.5 use_weighting=true discopop_tau=0.1 pairs=best_worst pairs_per_group=1 " +
@@ -325,9 +346,15 @@ func TestRulesAtTheirLimits(t *testing.T) {
 		"group_size=1 loss_type=no_baseline", "group_size=256", "sampling_min_tokens=64", "train_batch_size=256",
 		"gradient_accumulation_steps=256", "lr=0", "adam_betas=0,0", "sampling_top_p=1", "weight_add=0 weight_sub=0",
 		"test_size=0 unseen_size=0", "data.source=gsm8k train_file=a val_file=b", "init=random", "init=./base",
-		"functions=random", "advantage_eps=0", "max_grad_norm=0", "n_grpo_steps=1", "rollout_batch_size=1048576",
+		"functions=random", "false_positive=1 false_negative=1", "functions=cosine false_positive=0.1", "advantage_eps=0", "max_grad_norm=0", "n_grpo_steps=1", "rollout_batch_size=1048576",
 		"reward_weights=0", "reward_weights=-1", "warmup_steps=199", "warmup_steps=1599 train_batch_size=64 num_iterations=2",
 		"warmup_steps=2147483647 n_grpo_steps=2147483647 num_iterations=2147483647",
+		// a correction has an effect
+		"false_negative=0.1 correction=backward use_std_normalization=false", "false_negative=0.1 correction=forward baseline=none",
+		"false_negative=0.1 correction=backward functions=answer,format reward_weights=1,1",
+		"false_negative=0.1 correction=backward beta=0.1 kl_in=reward", "false_negative=0.1 correction=forward algorithm.type=ppo",
+		"false_negative=0.1 correction=forward baseline=none normalizer=whiten_tokens gamma=0.9",
+		"false_negative=0.1 correction=backward pass_k=true use_std_normalization=false",
 	} {
 		if _, err := Load(LoadOptions{Set: strings.Fields(set)}); err != nil {
 			t.Errorf("%s: %v", set, err)

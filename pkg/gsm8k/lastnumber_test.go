@@ -181,7 +181,7 @@ func TestNoNumberIsReadInPart(t *testing.T) {
 							continue // the assignment's graders remove spaces
 						}
 						in := RewardInput{Completion: text, Ended: true, Problem: Problem{Gold: part}}
-						for _, name := range CosineBases() {
+						for _, name := range Verifiers() {
 							if f, err := NewReward(name, RewardParams{}, ""); err != nil || f(in) != 0 {
 								t.Errorf("%s rewards %s for %q (%v)", name, part, text, err)
 							}

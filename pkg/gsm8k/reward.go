@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/pkg/rl"
 	"grpo/pkg/rng"
 )
 
@@ -32,6 +33,8 @@ type RewardInput struct {
 	// Noise is uniform in [0, 1); see [RewardNoise]. Only the random control
 	// reward uses it.
 	Noise float64
+	// VerdictDraw is uniform in (0, 1]; see [VerdictDraw]. At 0 the verifier does not err.
+	VerdictDraw float64
 }
 
 // grade returns the completion's verdict.
@@ -71,14 +74,17 @@ type RewardParams struct {
 	RepetitionNGrams int `yaml:"repetition_n_grams" neutral:"3" in:"[1,100]" needs:"reward.repetition rollouts"`
 
 	RepetitionMaxPenalty float64 `yaml:"repetition_max_penalty" neutral:"-1" in:"[-1e6,0]" needs:"reward.repetition rollouts"`
-	// CosineCorrect names the reward that decides whether the answer is right: one of [CosineBases], answer if empty.
+	// CosineCorrect names the reward that decides whether the answer is right: one of [Verifiers], answer if empty.
 	// CosineMaxLen is the length at which the cosine ends; 0 means the sampling limit. See [CosineRange].
-	CosineCorrect    string  `yaml:"cosine_correct" neutral:"" of:"cosine-bases|" needs:"reward.cosine rollouts"`
+	CosineCorrect    string  `yaml:"cosine_correct" neutral:"" of:"verifiers|" needs:"reward.cosine rollouts"`
 	CosineMaxLen     int     `yaml:"cosine_max_len" neutral:"0" in:"tokensOrNone" needs:"reward.cosine rollouts"`
 	CosineMinCorrect float64 `yaml:"cosine_min_value_correct" neutral:"0.5" in:"moderate" needs:"reward.cosine rollouts"`
 	CosineMaxCorrect float64 `yaml:"cosine_max_value_correct" neutral:"1" in:"moderate" needs:"reward.cosine rollouts"`
 	CosineMinWrong   float64 `yaml:"cosine_min_value_wrong" neutral:"-1" in:"moderate" needs:"reward.cosine rollouts"`
 	CosineMaxWrong   float64 `yaml:"cosine_max_value_wrong" neutral:"-0.5" in:"moderate" needs:"reward.cosine rollouts"`
+
+	// Noise flips the verdicts of the functions that decide right or wrong, and of cosine.
+	Noise rl.VerifierNoise `yaml:"noise,omitempty"`
 }
 
 // RewardFunc maps one completion to one reward. It is a pure function: equal
@@ -125,9 +131,9 @@ func rewardTable() []rewardKind {
 // Rewards lists the names of the reward functions.
 func Rewards() []string { return rewardsWith(func(rewardKind) bool { return true }) }
 
-// CosineBases lists the values of [RewardParams].CosineCorrect: the rewards that
-// are 1 for a right answer and 0 for a wrong one.
-func CosineBases() []string { return rewardsWith(func(r rewardKind) bool { return r.decides }) }
+// Verifiers lists the rewards that are 1 for a right answer and 0 for a wrong one: the values of
+// [RewardParams].CosineCorrect, and those that [RewardParams].Noise flips.
+func Verifiers() []string { return rewardsWith(func(r rewardKind) bool { return r.decides }) }
 
 // NegativeRewards lists the rewards that may be below 0.
 func NegativeRewards() []string { return rewardsWith(func(r rewardKind) bool { return r.negative }) }
@@ -166,6 +172,9 @@ func NewReward(name string, p RewardParams, opening string) (RewardFunc, error) 
 		if err != nil {
 			return nil, fmt.Errorf("make reward function %s: %w", name, err)
 		}
+		if r.decides && p.Noise.On() {
+			return noisy(f, p.Noise), nil
+		}
 		return f, nil
 	}
 	return nil, fmt.Errorf("look up reward function: %w", unknownName(name, Rewards()))
@@ -183,6 +192,23 @@ func indicator(b bool) float64 {
 // and the index of the sample in its group.
 func RewardNoise(seed uint64, step, prompt, sample int) float64 {
 	return rng.New(seed, rng.Noise).Float64(uint32(step), uint32(prompt), uint32(sample), 0)
+}
+
+// VerdictDraw returns the number in (0, 1] that decides whether the verifier errs about a completion, like
+// [RewardNoise].
+func VerdictDraw(seed uint64, step, prompt, sample int) float64 {
+	return 1 - rng.New(seed, rng.Verdict).Float64(uint32(step), uint32(prompt), uint32(sample), 0)
+}
+
+// noisy is a function that decides right or wrong, with errors. NaN stays NaN.
+func noisy(decides RewardFunc, n rl.VerifierNoise) RewardFunc {
+	return func(in RewardInput) float64 {
+		r := decides(in)
+		if math.IsNaN(r) {
+			return r
+		}
+		return n.Reward(n.Verdict(r == 1, in.VerdictDraw))
+	}
 }
 
 // assignmentReward is the reward of one of the assignment's graders; NaN for a problem without a
@@ -248,8 +274,8 @@ func newRepetition(p RewardParams) (RewardFunc, error) {
 // limit.
 func newCosine(p RewardParams) (RewardFunc, error) {
 	decides := cmp.Or(p.CosineCorrect, "answer")
-	if !slices.Contains(CosineBases(), decides) {
-		return nil, fmt.Errorf("the correctness reward: %w", unknownName(decides, CosineBases()))
+	if !slices.Contains(Verifiers(), decides) {
+		return nil, fmt.Errorf("the correctness reward: %w", unknownName(decides, Verifiers()))
 	}
 	if p.CosineMaxLen < 0 {
 		return nil, fmt.Errorf("the length limit is %d; it must not be negative (0 means the sampling limit)",

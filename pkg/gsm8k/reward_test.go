@@ -2,9 +2,11 @@ package gsm8k
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"grpo/internal/expect"
+	"grpo/pkg/rl"
 )
 
 // defaultParams are the defaults of the configuration.
@@ -90,6 +92,47 @@ func TestRewardNoise(t *testing.T) {
 	}
 	if mean := sum / n; math.Abs(mean-0.5) > 4*0.5/math.Sqrt(n) {
 		t.Errorf("mean random reward %.4f, want 0.5 within four standard errors", mean)
+	}
+}
+
+// TestNoisyVerifier: the errors are those of the draw, at their rates, in every function that decides right or wrong
+// and in cosine; other functions and a completion that can't be scored keep their rewards.
+func TestNoisyVerifier(t *testing.T) {
+	reward := func(name string, n rl.VerifierNoise, in RewardInput) float64 {
+		t.Helper()
+		p := defaultParams()
+		p.Noise, in.MaxTokens = n, 64
+		f, err := NewReward(name, p, "")
+		expect.OK(t, err)
+		return f(in)
+	}
+	always := rl.VerifierNoise{FalsePositive: 1, FalseNegative: 1}
+	right := RewardInput{Completion: "<answer> 12 </answer> \\boxed{12}\n#### 12", Ended: true, Tokens: 20,
+		Problem: Problem{Gold: "12"}, VerdictDraw: 1}
+	for _, name := range Rewards() {
+		wrong := right
+		wrong.Problem.Gold = "7"
+		changed := reward(name, always, right) != reward(name, rl.VerifierNoise{}, right) ||
+			reward(name, always, wrong) != reward(name, rl.VerifierNoise{}, wrong)
+		if want := name == "cosine" || slices.Contains(Verifiers(), name); changed != want {
+			t.Errorf("noise changes %s: %v, want %v", name, changed, want)
+		}
+	}
+	if got := reward("last_number", always, RewardInput{VerdictDraw: 1}); !math.IsNaN(got) {
+		t.Errorf("a problem without a number: %v, want NaN", got)
+	}
+	const n = 20000
+	rates := rl.VerifierNoise{FalsePositive: 0.1, FalseNegative: 0.3}
+	for gold, want := range map[string]float64{"12": 0.7, "7": 0.1} {
+		in, sum := right, 0.0
+		in.Problem.Gold = gold
+		for i := range n {
+			in.VerdictDraw = VerdictDraw(7, i/256, i%256/8, i%8)
+			sum += reward("answer", rates, in)
+		}
+		if mean := sum / n; math.Abs(mean-want) > 4*math.Sqrt(want*(1-want)/n) {
+			t.Errorf("gold %s: mean reward %.4f, want %v within four standard errors", gold, mean, want)
+		}
 	}
 }
 

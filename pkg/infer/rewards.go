@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -25,7 +26,9 @@ type Rewards struct {
 	weights  []float64
 	template gsm8k.Template
 	limit    int    // of completions, in tokens
-	seed     uint64 // of the random reward
+	seed     uint64 // of the random reward and of noise
+	noise    rl.VerifierNoise
+	verifier gsm8k.RewardFunc // without errors; nil without noise
 }
 
 // OpenRewards makes the reward functions of a configuration. The processes of custom ones end with
@@ -33,7 +36,13 @@ type Rewards struct {
 func OpenRewards(ctx context.Context, cfg config.Config, t gsm8k.Template, threads int, note func(string)) (
 	*Rewards, error) {
 	out := &Rewards{names: cfg.Reward.Functions, weights: cfg.Reward.RewardWeights, template: t,
-		limit: cfg.Rollout.SamplingMaxTokens, seed: cfg.Seed}
+		limit: cfg.Rollout.SamplingMaxTokens, seed: cfg.Seed, noise: cfg.Reward.Noise}
+	if out.noise.On() {
+		var err error
+		if out.verifier, err = gsm8k.NewReward(cfg.Reward.Verifiers()[0], gsm8k.RewardParams{}, t.Opening()); err != nil {
+			return nil, fmt.Errorf("reward.noise: %w", err)
+		}
+	}
 	for _, name := range cfg.Reward.Functions {
 		var builtin gsm8k.RewardFunc
 		var custom reward.Function
@@ -69,10 +78,22 @@ type Rewarded struct {
 	ByFunction [][]float64      // (F,N), one row for each function
 	Rewards    []float64        // (N), the weighted sums
 	Columns    []map[string]any // (N), what custom functions log about each completion; nil if nothing
+	Verdicts   Verdicts
+}
+
+// Verdicts are the rewards of the verifier before and after reward.noise, (N): 1 right, 0 wrong, NaN neither; nil
+// without noise.
+type Verdicts struct{ True, Noisy []float64 }
+
+// Append adds verdicts lo to hi-1 of others.
+func (v *Verdicts) Append(o Verdicts, lo, hi int) {
+	if o.True != nil {
+		v.True, v.Noisy = append(v.True, o.True[lo:hi]...), append(v.Noisy, o.Noisy[lo:hi]...)
+	}
 }
 
 // Score decodes and grades the completions of problems, which are adjacent in groups, and computes their rewards. The
-// random reward is that of the step and of prompt and sample number, from the given ones on.
+// random reward and the verifier's errors are those of the step and of prompt and sample number, from the given ones on.
 func (w *Rewards) Score(pool *kernel.Pool, tok model.Tokenizer, completions []model.Completion,
 	problems []gsm8k.Problem, step, prompt, sample int) ([]gsm8k.RewardInput, Rewarded, error) {
 	inputs, size := make([]gsm8k.RewardInput, len(completions)), len(completions)/max(1, len(problems))
@@ -84,9 +105,28 @@ func (w *Rewards) Score(pool *kernel.Pool, tok model.Tokenizer, completions []mo
 			Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: w.limit,
 			Ended: x.Ended, Problem: p, Verdict: &v, Noise: gsm8k.RewardNoise(w.seed, step, prompt+i/size, sample+i%size),
 		}
+		if w.noise.On() {
+			inputs[i].VerdictDraw = gsm8k.VerdictDraw(w.seed, step, prompt+i/size, sample+i%size)
+		}
 	})
 	out, err := w.Compute(pool, inputs, size, step)
+	if err == nil && w.noise.On() {
+		out.Verdicts = w.verdicts(pool, inputs)
+	}
 	return inputs, out, err
+}
+
+// verdicts are the verifier's, with and without errors.
+func (w *Rewards) verdicts(pool *kernel.Pool, inputs []gsm8k.RewardInput) Verdicts {
+	v := Verdicts{make([]float64, len(inputs)), make([]float64, len(inputs))}
+	forEach(pool, len(inputs), func(i int) {
+		r := w.verifier(inputs[i])
+		v.True[i], v.Noisy[i] = r, r
+		if w.noise.Verdict(r == 1, inputs[i].VerdictDraw) != (r == 1) && !math.IsNaN(r) {
+			v.Noisy[i] = 1 - r
+		}
+	})
+	return v
 }
 
 // Compute returns the rewards of completions, adjacent in groups.

@@ -22,6 +22,7 @@ const (
 	Shuffle                       // batch order of the supervised stages
 	Noise                         // the random control reward
 	Audit                         // tokens of the completions of an audit
+	Verdict                       // the errors of reward.noise
 )
 
 // Stream is a keyed family of numbers, indexed by three 32-bit coordinates and

@@ -29,7 +29,7 @@ func TestPhiloxKnownAnswers(t *testing.T) {
 func TestStreamsDiffer(t *testing.T) {
 	seen := map[float64]string{}
 	for seed := range uint64(4) {
-		for p := Weights; p <= Noise; p++ {
+		for p := Weights; p <= Verdict; p++ {
 			for i := range uint32(4) {
 				for j, v := range []float64{
 					New(seed, p).Float64(i, 0, 0, 9), New(seed, p).Float64(9, i+1, 0, 0),

@@ -148,7 +148,13 @@ type Metrics struct {
 	// rewards of the verifier are null.
 	Preference map[string]float64 `json:"preference,omitempty"`
 
-	FracRewardZeroStd float64  `json:"frac_reward_zero_std"` // share of zero-variance groups
+	// Noise, with reward.noise alone, has the verifier's verdicts before and after its errors:
+	// "true_answer_reward" and "noisy_answer_reward" are means, "false_positives" and "false_negatives"
+	// numbers of completions, "frac_true_reward_zero_std" is the share of zero-variance groups without
+	// errors.
+	Noise map[string]float64 `json:"noise,omitempty"`
+
+	FracRewardZeroStd float64  `json:"frac_reward_zero_std"` // share of zero-variance groups, of Reward
 	Length            float64  `json:"completion_length"`
 	LengthRight       *float64 `json:"completion_length_right"`
 	LengthWrong       *float64 `json:"completion_length_wrong"`

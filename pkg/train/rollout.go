@@ -36,6 +36,7 @@ type rollout struct {
 	byFunction    [][]float64      // (F,N), one row for each reward function
 	rewards       []float64        // (N), weighted sum of byFunction
 	columns       []map[string]any // (N), of custom reward functions; nil if they log nothing
+	noise         infer.Verdicts   // (N), of reward.noise
 	greedyRewards []float64        // (N/G), for the greedy baseline
 
 	reference, teacher []float64 // (N,T), log-probabilities; nil if not needed
@@ -163,6 +164,7 @@ func (r *rollout) add(o *rollout, g int) {
 	r.completions = append(r.completions, o.completions[lo:hi]...)
 	r.texts, r.verdicts = append(r.texts, o.texts[lo:hi]...), append(r.verdicts, o.verdicts[lo:hi]...)
 	r.rewards = append(r.rewards, o.rewards[lo:hi]...)
+	r.noise.Append(o.noise, lo, hi)
 	if r.byFunction == nil {
 		r.byFunction = make([][]float64, len(o.byFunction))
 	}
@@ -187,7 +189,7 @@ func (t *trainer) reward(r *rollout, step, round int) error {
 	for _, in := range inputs {
 		r.texts, r.verdicts = append(r.texts, in.Completion), append(r.verdicts, *in.Verdict)
 	}
-	r.byFunction, r.columns, r.rewards = scored.ByFunction, scored.Columns, scored.Rewards
+	r.byFunction, r.columns, r.rewards, r.noise = scored.ByFunction, scored.Columns, scored.Rewards, scored.Verdicts
 	return err
 }
 
@@ -215,7 +217,7 @@ func (t *trainer) rewardGreedy(r *rollout, step int) error {
 	if err != nil {
 		return fmt.Errorf("decode greedily in step %d: %w", step, err)
 	}
-	// The sample number of the random reward is one after the group's.
+	// The sample number of the random reward and of noise is one after the group's.
 	_, scored, err := t.rewards.Score(t.Pool, t.Policy, out, r.problems, step, 0, r.groupSize)
 	r.greedyRewards = scored.Rewards // (N/G)
 	return err

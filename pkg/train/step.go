@@ -189,7 +189,7 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 	for f, name := range rewardFunctions {
 		m.Rewards[name] = describe(r.byFunction[f])
 	}
-	m.Columns = columnStats(r.columns)
+	m.Columns, m.Noise = columnStats(r.columns), r.noiseMetrics()
 	m.FracRewardZeroStd = float64(r.zeroVariance) / float64(r.groups())
 	m.Length, m.LengthRight, m.LengthWrong = counts.Length, counts.LengthRight, counts.LengthWrong
 	m.FracTruncated = float64(counts.Truncated) / float64(counts.N)
@@ -197,6 +197,33 @@ func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 	if r.rounds > 1 {
 		m.SamplingRounds = r.rounds
 	}
+}
+
+// noiseMetrics are what reward.noise did to the verdicts; nil without.
+func (r *rollout) noiseMetrics() map[string]float64 {
+	if r.noise.True == nil {
+		return nil
+	}
+	m := map[string]float64{
+		"true_answer_reward": mean(scored(r.noise.True)), "noisy_answer_reward": mean(scored(r.noise.Noisy)),
+		"false_positives": 0, "false_negatives": 0,
+	}
+	for i, right := range r.noise.True {
+		switch r.noise.Noisy[i] - right {
+		case 1:
+			m["false_positives"]++
+		case -1:
+			m["false_negatives"]++
+		}
+	}
+	flat := 0
+	for lo := 0; lo < len(r.noise.True); lo += r.groupSize {
+		if zeroVariance(r.noise.True[lo : lo+r.groupSize]) {
+			flat++
+		}
+	}
+	m["frac_true_reward_zero_std"] = float64(flat) / float64(r.groups())
+	return m
 }
 
 // columnStats are the mean and the standard deviation of the numbers in columns.
