@@ -1,6 +1,7 @@
 package tinylmtest
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -85,6 +86,13 @@ func (r *reference) tokens(b *model.Batch, temperature float64, like *model.Toke
 		DLogProbs: make([]float64, n), DEntropy: make([]float64, n)}
 	r.each(b, func(at, target int, state []float64) {
 		logits := r.head(state)
+		if kept := b.Rows[at/like.T].Kept; kept != nil {
+			for id := range logits {
+				if !kept[at%like.T].Has(id) {
+					logits[id] = math.Inf(-1)
+				}
+			}
+		}
 		kernel.ReferenceLogSoftmaxGather(1, len(logits), logits, 1/temperature, []int{target}, m.LogProbs[at:],
 			m.Entropy[at:], make([]float64, len(logits)))
 		m.Mask[at] = true

@@ -102,6 +102,9 @@ func runParts(m *policy.Model, cfg config.Config, d Data, lengths []int, threads
 	activations := workBytes(m, learn, threads)
 	scoring := workBytes(m, score, threads) - activations
 	rollout := size.SampledBytes(all.Prompts, float64(c.GroupSize), all.Longest)
+	if c.LogProbs == "sampled" && c.Cuts() {
+		rollout += all.Tokens * model.KeptBytes(size.Vocabulary())
+	}
 	if a.DynamicSampling {
 		rollout *= float64(max(1, a.DynamicSamplingMaxRounds))
 	}

@@ -75,7 +75,7 @@ func validConfig(t *rapid.T) Config {
 			Precision: rapid.SampledFrom([]string{"float32", "tf32", "bf16"}).Draw(t, "precision")},
 		Rollout: Rollout{RolloutBatchSize: rollout, GroupSize: group,
 			SamplingTemperature: floats(1e-30, 1e6).Draw(t, "temperature"), SamplingTopP: positiveFloats(1).Draw(t, "top_p"),
-			SamplingTopK: rapid.IntRange(0, 100).Draw(t, "top_k"), SamplingMaxTokens: rapid.IntRange(1, 1<<16).Draw(t, "max")},
+			SamplingTopK: rapid.IntRange(0, 100).Draw(t, "top_k"), LogProbs: "full", SamplingMaxTokens: rapid.IntRange(1, 1<<16).Draw(t, "max")},
 		Reward: Default().Reward, Algorithm: Default().Algorithm,
 		Train: Train{NGRPOSteps: rapid.IntRange(1, 1<<31-1).Draw(t, "steps"), EpochsPerRolloutBatch: rapid.IntRange(1, 9).Draw(t, "epochs"),
 			TrainBatchSize: rapid.SampledFrom([]int{0, train}).Draw(t, "train"), GradientAccumulationSteps: accumulation,

@@ -100,7 +100,13 @@ type Rollout struct {
 	SamplingTopK        int     `yaml:"sampling_top_k" in:"sizeOrNone" needs:"rollouts"`
 	SamplingMinTokens   int     `yaml:"sampling_min_tokens" in:"tokensOrNone" needs:"rollouts"`
 	SamplingMaxTokens   int     `yaml:"sampling_max_tokens" in:"tokens" needs:"rollouts"`
+	LogProbs            string  `yaml:"logprobs" of:"full|sampled" neutral:"full" needs:"rollouts advantages cut"`
 	ResampleEveryNSteps int     `yaml:"resample_every_n_steps" in:"counterOrNone" neutral:"1" needs:"sampling second-step"`
+}
+
+// Cuts reports whether some tokens can't be sampled, whatever their probability.
+func (r *Rollout) Cuts() bool {
+	return r.SamplingTopP < 1 || r.SamplingTopK > 0 || r.SamplingMinTokens > 0
 }
 
 // Stale reports whether a step may sample from an earlier policy than the one it trains.

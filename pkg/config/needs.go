@@ -50,6 +50,8 @@ var needs = map[string]need{
 		func(c *Config) bool { return !c.Algorithm.FromFile() }},
 	"sampling": {"algorithm.dpo.pairs_file", "the pairs are in the file; leave this key out", false,
 		func(c *Config) bool { return !c.Algorithm.FromFile() }},
+	"cut": {"", "nothing is cut off when sampling; set sampling_top_p, sampling_top_k or sampling_min_tokens, or leave " +
+		"this key out", true, func(c *Config) bool { return c.Rollout.Cuts() }},
 	"second-step": {"train.n_grpo_steps", "the first step samples from the initial policy in any case", true,
 		func(c *Config) bool { return c.Train.NGRPOSteps != 1 }},
 	"comparison": {"algorithm.type", "a positive weight of a single reward function changes no comparison of rewards",

@@ -62,7 +62,7 @@ var samples = []map[string]string{
 		"algorithm.beta": "0.1", "algorithm.kl_in": "reward",
 	},
 	{"algorithm.pass_k": "true", "algorithm.skip_flat_groups": "true"},
-	{"algorithm.scale_rewards": "batch"},
+	{"algorithm.scale_rewards": "batch", "rollout.sampling_top_k": "20", "rollout.logprobs": "sampled"},
 	{
 		"reward.noise.false_positive": "0.1", "reward.noise.false_negative": "0.2", "reward.noise.correction": "forward",
 		"algorithm.baseline": "none",

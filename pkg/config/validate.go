@@ -18,6 +18,10 @@ func (c *Config) validate(v *validator) {
 	c.Model.validate(v)
 	atMost(v, &c.Rollout.SamplingMinTokens, &c.Rollout.SamplingMaxTokens)
 	v.multiple(&c.Rollout.RolloutBatchSize, &c.Rollout.GroupSize)
+	if c.Rollout.LogProbs == "sampled" && c.Model.Device == "cuda" {
+		v.reject("%s can't be combined with %s: log-probabilities of cut distributions are computed on the CPU only "+
+			"(set model.device to cpu, or leave logprobs out)", &c.Rollout.LogProbs, &c.Model.Device)
+	}
 	c.validateTrain(v)
 	c.Train.LoRA.validate(v, c.Model)
 	if c.Train.LoRA.Rank > 0 && c.Algorithm.RefModelSyncSteps != 0 {

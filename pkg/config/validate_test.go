@@ -26,6 +26,7 @@ var rules = []struct{ set, says, keys string }{
 	{"init=bas", "write", "model.init"},
 	{"group_size=7", "multiple", "rollout.rollout_batch_size rollout.group_size"},
 	{"group_size=1", "at least", "rollout.group_size algorithm.loss_type"},
+	{"sampling_top_k=5 logprobs=sampled model.device=cuda", "CPU only", "rollout.logprobs model.device"},
 	{"sampling_min_tokens=65", "at most", "rollout.sampling_min_tokens rollout.sampling_max_tokens"},
 	{"functions=answer,format", "one weight", "reward.reward_weights reward.functions"},
 	{"train_batch_size=100", "multiple", "rollout.rollout_batch_size train.train_batch_size"},

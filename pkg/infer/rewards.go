@@ -215,7 +215,7 @@ func (w *Rewards) Close() {
 // RolloutSampling is the sampler's settings for rollouts.
 func RolloutSampling(c config.Rollout) model.Sampling {
 	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
-		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens}
+		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens, Restricted: c.LogProbs == "sampled"}
 }
 
 // RewardInput is the input of reward functions for a text that was not sampled.

@@ -9,6 +9,8 @@ import (
 type Row struct {
 	Prompt int   // index into Batch.Prompts
 	Tokens []int // the completion, with its end token if it has one; not empty
+	// Kept restricts the distribution of each token to those that could be sampled; nil: none is.
+	Kept []*Kept
 }
 
 // Batch is the input of a forward pass: distinct prompts, and completions that share them, so that
@@ -36,9 +38,27 @@ func (b *Batch) Check(vocab int) error {
 		if r.Prompt < 0 || r.Prompt >= len(b.Prompts) {
 			return fmt.Errorf("pack batch: completion %d continues prompt %d of %d", i, r.Prompt, len(b.Prompts))
 		}
+		if err := r.checkKept(vocab); err != nil {
+			return fmt.Errorf("pack batch: completion %d: %w", i, err)
+		}
 	}
 	return nil
 }
+
+func (r *Row) checkKept(vocab int) error {
+	if r.Kept != nil && len(r.Kept) != len(r.Tokens) {
+		return fmt.Errorf("%d sets of kept tokens for %d tokens", len(r.Kept), len(r.Tokens))
+	}
+	for t, k := range r.Kept {
+		if k != nil && k.vocab != vocab {
+			return fmt.Errorf("the tokens kept at %d are of a vocabulary of %d, not %d", t, k.vocab, vocab)
+		}
+	}
+	return nil
+}
+
+// ErrKept reports a device that can't restrict distributions: see [Row.Kept].
+var ErrKept = errors.New("log-probabilities of cut distributions are computed on the CPU only")
 
 // SharedPrefix is the number of tokens that all prompts begin with, without the last token of any.
 func SharedPrefix(prompts [][]int) int {

@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // Chooser picks tokens from probabilities. It keeps scratch memory, so each worker
 // has its own.
 type Chooser struct {
@@ -7,6 +9,7 @@ type Chooser struct {
 	nucleus []int     // (vocabulary), once it is needed
 	sums    []float64 // of groups of probabilities
 	mass    float64   // see Mass
+	goesOn  *Kept     // all but the end tokens, once it is needed
 }
 
 // NewChooser returns a chooser for a vocabulary with the given end tokens.
@@ -47,6 +50,27 @@ func (w *Chooser) Choose(probs []float32, opt Sampling, t int, u float64) int {
 // Mass is the probability, before anything was cut off, of the tokens that the last call of Choose
 // could pick: 1 without top-k, top-p and the minimum length, and for greedy decoding.
 func (w *Chooser) Mass() float64 { return w.mass }
+
+// Kept is the set that the last call of Choose could pick from, given what it left of the probabilities
+// and the token id that it picked as token t.
+func (w *Chooser) Kept(probs []float32, opt Sampling, t, id int) *Kept {
+	switch {
+	case !opt.cutsAt(t):
+		return nil
+	case opt.TopP < 1 || opt.TopK > 0:
+		n := 0
+		for i, p := range probs {
+			if p > 0 || i == id {
+				n++
+			}
+		}
+		return newKept(len(probs), n, func(i int) bool { return probs[i] > 0 || i == id })
+	case w.goesOn == nil:
+		in := func(i int) bool { return i == id || !slices.Contains(w.end, i) }
+		w.goesOn = newKept(len(probs), len(probs), in)
+	}
+	return w.goesOn
+}
 
 // pickGroup is the number of probabilities that pick adds up at a time.
 const pickGroup = 16

@@ -60,6 +60,8 @@ type Size interface {
 	WorkBytes(u Use, threads int) float64
 	// SampledBytes is the result of one call of [Sampler.Sample] with the prompts' states.
 	SampledBytes(prompts, group, maxTokens float64) float64
+	// Vocabulary is the number of tokens that can be predicted.
+	Vocabulary() int
 }
 
 // Use is what a program does with a network, in batches of up to these sizes.

@@ -14,6 +14,9 @@ type Sampling struct {
 	MinTokens   int     // no end token is chosen before this many tokens
 	MaxTokens   int     // a completion that reaches this many has not ended
 	Greedy      bool    // the likeliest token, the lowest id on a tie
+	// Restricted: log-probabilities and entropies are those of the distribution that was sampled, over
+	// the tokens that are not cut off, and Completion.Kept has these. On the CPU only.
+	Restricted bool
 	// Watch, if it is not nil, is told now and then how many tokens and ends of completions were sampled since
 	// the last time, and how many tokens fewer than MaxTokens the ended completions have. Its error ends the call.
 	Watch func(tokens, ended, spared int) error
@@ -88,9 +91,12 @@ type Completion struct {
 	// Tokens end in the end token exactly when Ended.
 	Tokens []int
 	// LogProbs has one number for each token: those of softmax(logits/temperature)
-	// over the whole vocabulary, without top-k, top-p or the minimum length. A learner
-	// computes the same numbers.
+	// over the whole vocabulary, without top-k, top-p or the minimum length; over the tokens of Kept
+	// with [Sampling.Restricted]. A learner computes the same numbers.
 	LogProbs []float32
+	// Kept has the tokens that could be sampled at each place, with [Sampling.Restricted] and
+	// [Sampling.Cuts]; else it is nil.
+	Kept []*Kept
 	// Entropies has those of the same distributions in nats, as a learner computes them; nil if
 	// the sampler does not compute them (TinyLM's).
 	Entropies []float32

@@ -8,6 +8,7 @@ import (
 
 	"grpo/internal/expect"
 	"grpo/internal/textutil"
+	"grpo/pkg/config"
 	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/rng"
@@ -23,13 +24,15 @@ func TestKeptMass(t *testing.T) {
 		{"sampling_top_k=2", 0.01, 0.2},
 		{"sampling_min_tokens=4", 0.9, 1},
 		{"sampling_top_p=1", 1, 1},
+		{"sampling_top_p=0.9 logprobs=sampled", 0.9, 1},
 	} {
 		t.Run(c.set, func(t *testing.T) {
-			cfg, dir := mini(t, "n_grpo_steps=1", c.set), t.TempDir()
+			cfg, dir := mini(t, append(strings.Fields(c.set), "n_grpo_steps=1")...), t.TempDir()
 			w := watched(t, cfg, dir)
 			mass := open(t, dir).Metrics[0].KeptMass
 			cuts := c.low < 1
-			if noted := strings.Contains(strings.Join(w.notes, "\n"), "kept_mass"); noted != cuts || (mass != nil) != cuts {
+			wants := cuts && !strings.Contains(c.set, "logprobs")
+			if noted := strings.Contains(strings.Join(w.notes, "\n"), "kept_mass"); noted != wants || (mass != nil) != cuts {
 				t.Fatalf("kept mass %v, notes %q", mass, w.notes)
 			}
 			if cuts && !(*mass >= c.low && *mass < c.high) {
@@ -95,6 +98,45 @@ func TestCutSamplingIsBiased(t *testing.T) {
 		}
 		if !strings.Contains(string(text), cells) {
 			t.Errorf("docs/algorithms.md does not have the row %q", cells)
+		}
+	}
+}
+
+// With the log-probabilities of the sampled distribution sampler and learner agree to the bit, the
+// reference model starts at a KL divergence of 0, and several updates of a rollout keep the tokens that
+// the old policy kept; resumed, with other threads and in other micro-batches, the bits are the same.
+func TestSampledLogProbs(t *testing.T) {
+	cuts := []string{"sampling_top_p=0.8", "sampling_min_tokens=2", "loss_type=grpo_clip", "n_grpo_steps=3"}
+	cfg := func(set ...string) config.Config { return mini(t, append(set, cuts...)...) }
+	sampled := []string{"logprobs=sampled", "epochs_per_rollout_batch=2", "beta=0.05", "entropy_coef=0.01"}
+	want, _ := resumesExactly(t, cfg(append(sampled, "output.checkpoint_every_n_steps=1")...), 1)
+	full := mustRun(t, cfg(sampled[1:]...), t.TempDir(), 1)
+	if want.Result.WeightsSHA256 == full.Result.WeightsSHA256 {
+		t.Error("the key changes nothing")
+	}
+	for i, m := range want.Metrics {
+		if *m.SamplerDiff != 0 {
+			t.Errorf("step %d: sampler and learner differ by %v", m.Step, *m.SamplerDiff)
+		}
+		if i == 0 && m.Entropy >= full.Metrics[0].Entropy {
+			t.Errorf("entropy %v of the part, %v of the whole", m.Entropy, full.Metrics[0].Entropy)
+		}
+	}
+	first := mustRun(t, cfg("logprobs=sampled", "beta=0.05", "micro_batch_tokens=90"), t.TempDir(), 1).Metrics[0]
+	if *first.SamplerDiff != 0 || *first.ReferenceKL != 0 {
+		t.Errorf("in micro-batches: difference %v, KL to the reference %v", *first.SamplerDiff, *first.ReferenceKL)
+	}
+}
+
+// A Llama checkpoint's too, with a recomputed head and LoRA adapters.
+func TestSampledLogProbsOfADecoder(t *testing.T) {
+	for _, set := range [][]string{{"gradient_checkpointing=true"}, {"train.lora.rank=2", "beta=0.1"}} {
+		cfg := tinyDecoder(t, append(set, "logprobs=sampled", "sampling_top_k=5", "loss_type=grpo_clip",
+			"epochs_per_rollout_batch=2", "n_grpo_steps=2", "micro_batch_tokens=200")...)
+		for _, m := range mustRun(t, cfg, t.TempDir(), 2).Metrics {
+			if *m.SamplerDiff != 0 || m.KeptMass == nil {
+				t.Errorf("%v, step %d: difference %v, kept mass %v", set, m.Step, *m.SamplerDiff, m.KeptMass)
+			}
 		}
 	}
 }

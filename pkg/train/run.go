@@ -271,6 +271,10 @@ func (t *trainer) build() error {
 	if t.Network, err = t.model.Open(t.cfg.Seed, t.opts.Threads, t.stepWork(), t.opts.Progress); err != nil {
 		return err
 	}
+	if t.cfg.Rollout.LogProbs == "sampled" && t.Device.GPU != nil {
+		return config.Invalid(fmt.Errorf("rollout.logprobs sampled: %w; set model.device to cpu, or leave logprobs out",
+			model.ErrKept))
+	}
 	if t.folder, err = t.model.Folder(false); err != nil {
 		return err
 	}

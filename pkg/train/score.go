@@ -83,7 +83,8 @@ func (r *rollout) batch(rows []int) *model.Batch {
 			b.Prompts = append(b.Prompts, r.prompts[g])
 			last = g
 		}
-		b.Rows = append(b.Rows, model.Row{Prompt: len(b.Prompts) - 1, Tokens: r.completions[i].Tokens})
+		b.Rows = append(b.Rows, model.Row{Prompt: len(b.Prompts) - 1, Tokens: r.completions[i].Tokens,
+			Kept: r.completions[i].Kept})
 	}
 	return b
 }

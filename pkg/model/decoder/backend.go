@@ -48,8 +48,9 @@ type Ops interface {
 	Block(i int) fused.Op
 	// LogProbs is the last RMSNorm, the head and the softmax of logits / temperature, at places of
 	// the tree. Inputs: the residual stream; the norm's weights (H); the head, (V, H). Output:
-	// (2, places), the log-probabilities of targets and the entropies in nats.
-	LogProbs(places, targets []int, temperature float64) fused.Op
+	// (2, places), the log-probabilities of targets and the entropies in nats. Each distribution is over
+	// the tokens of kept, if that is not nil; only the CPU can restrict it.
+	LogProbs(places, targets []int, kept []*model.Kept, temperature float64) fused.Op
 	// Values is the last RMSNorm and a head of one output. Inputs: the residual stream; the norm's
 	// weights (H); the head's, (H); its bias, (1). Output: (1, places).
 	Values(places []int, head, grads ValueHead) fused.Op

@@ -72,7 +72,7 @@ func states(t testing.TB, net *Network, segments []Segment, threads int) []float
 func gradients(t testing.TB, g *graph, places, targets []int, temperature float64,
 	loss func(logp, entropy []float32) (dlogp, dentropy []float32)) (logp, entropy []float32) {
 	t.Helper()
-	x, n := g.logProbs(places, targets, temperature), len(places)
+	x, n := g.logProbs(places, targets, nil, temperature), len(places)
 	out := g.Loss("policyLoss", x, g.ops, func(x, d []float32) (float64, error) {
 		logp, entropy = slices.Clone(x[:n]), slices.Clone(x[n:])
 		dlogp, dentropy := loss(logp, entropy)

@@ -6,6 +6,7 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"grpo/pkg/model"
 	"grpo/pkg/model/fused"
 )
 
@@ -68,9 +69,9 @@ func of(n *G.Node) fused.Input {
 }
 
 // logProbs adds headLogProb: see [Ops.LogProbs].
-func (g *graph) logProbs(places, targets []int, temperature float64) *G.Node {
+func (g *graph) logProbs(places, targets []int, kept []*model.Kept, temperature float64) *G.Node {
 	c := g.net.Config
-	return g.Fuse("headLogProb", g.ops.LogProbs(places, targets, temperature), nil, tensor.Shape{2, len(places)},
+	return g.Fuse("headLogProb", g.ops.LogProbs(places, targets, kept, temperature), nil, tensor.Shape{2, len(places)},
 		fused.Matrix(g.top), g.weight("norm", g.net.Norm, c.Hidden), g.weight("head", g.net.Head.W, c.Vocab, c.Hidden))
 }
 

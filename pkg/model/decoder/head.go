@@ -4,6 +4,7 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"grpo/pkg/model"
 	"grpo/pkg/model/fused"
 	"grpo/pkg/model/kernel"
 )
@@ -30,8 +31,8 @@ func lossParts(rows, vocab int, backward bool) (most int, keep bool) {
 	return min(rows, lossRows, max(headRows, lossLogits/vocab)), false
 }
 
-func (o *cpuOps) LogProbs(places, targets []int, temperature float64) fused.Op {
-	op := &headOp{cpuOps: o, places: places, targets: targets, inv: float32(1 / temperature)}
+func (o *cpuOps) LogProbs(places, targets []int, kept []*model.Kept, temperature float64) fused.Op {
+	op := &headOp{cpuOps: o, places: places, targets: targets, kept: kept, inv: float32(1 / temperature)}
 	op.most, op.keep = lossParts(len(places), o.net.Config.Vocab, o.grads != nil)
 	return op
 }
@@ -40,6 +41,7 @@ func (o *cpuOps) LogProbs(places, targets []int, temperature float64) fused.Op {
 type headOp struct {
 	*cpuOps
 	places, targets []int
+	kept            []*model.Kept // of each place; nil: none is restricted
 	inv             float32
 	most            int // see lossParts
 	keep            bool
@@ -61,6 +63,9 @@ func (o *headOp) each(again bool, f func(from, n int, probs []float32)) {
 		}
 		if !again || !o.keep {
 			o.net.Head.forward(o.pool, n, o.rows, false, o.logits)
+			if o.kept != nil {
+				o.pool.Run(n, func(i, _ int) { o.kept[from+i].Restrict(o.logits[i*vocab : (i+1)*vocab]) })
+			}
 			o.pool.LogSoftmaxGather(n, vocab, o.logits, o.inv, o.targets[from:from+n], logp[from:], entropy[from:],
 				o.logits)
 		}

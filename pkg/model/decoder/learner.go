@@ -29,7 +29,7 @@ func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (los
 	if err != nil {
 		return 0, fmt.Errorf("learn: %w", err)
 	}
-	x := g.logProbs(b.places, b.targets, l.temperature)
+	x := g.logProbs(b.places, b.targets, b.kept, l.temperature)
 	out := g.Loss("policyLoss", x, g.ops, func(x, d []float32) (float64, error) {
 		m := b.matrix(x)
 		m.DLogProbs, m.DEntropy = make([]float64, len(m.Mask)), make([]float64, len(m.Mask))
@@ -74,7 +74,7 @@ func (s *scorer) Score(batch *model.Batch) (*model.TokenMatrix, error) {
 	if err != nil {
 		return nil, fmt.Errorf("score: %w", err)
 	}
-	out := g.logProbs(b.places, b.targets, s.temperature)
+	out := g.logProbs(b.places, b.targets, b.kept, s.temperature)
 	if err := g.run(out); err != nil {
 		return nil, err
 	}

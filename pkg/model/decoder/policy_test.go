@@ -27,10 +27,13 @@ var (
 func TestGoldenSamplerIsTheLearner(t *testing.T) {
 	several := true // how prompts are divided is the same for every network: one is enough
 	goldenFolders(t, func(t *testing.T, net *Network, c *goldenCase) {
-		samplerIsTheLearner(t, net, c, several)
+		plain := model.Sampling{Temperature: 1.3, TopP: 1, MaxTokens: 7}
+		cut := model.Sampling{Temperature: 1.3, TopP: 0.8, TopK: 9, MinTokens: 3, MaxTokens: 7, Restricted: true}
+		samplerIsTheLearner(t, net, c, several, plain)
+		samplerIsTheLearner(t, net, c, false, cut)
 		net.useBF16()
 		c.Greedy = nil // with random weights, rounding changes it
-		samplerIsTheLearner(t, net, c, several)
+		samplerIsTheLearner(t, net, c, several, plain)
 		several = false
 	})
 }
@@ -71,7 +74,7 @@ func largeGroups(t *testing.T, s *sampler, prompts [][]int, opt model.Sampling) 
 	}
 }
 
-func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase, several bool) {
+func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase, several bool, opt model.Sampling) {
 	var prompts [][]int
 	for _, s := range segmentsOf(c) {
 		prompts = append(prompts, wide(s.Tokens))
@@ -86,8 +89,7 @@ func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase, several bool
 			t.Errorf("greedy %v, want %v", o.Tokens, c.Greedy[i])
 		}
 	}
-	const group, temperature = 3, 1.3
-	opt := model.Sampling{Temperature: temperature, TopP: 1, MaxTokens: 7}
+	const group = 3
 	end := newSampler(net, pool, &arena{}, []int{greedy[0].Tokens[1], 3, 5})
 	shared := append([][]int{append(slices.Clone(prompts[0]), 9, 4), append(slices.Clone(prompts[0]), 2)}, prompts...)
 	out, err := end.Sample(shared, group, opt, model.Draws{Stream: rng.New(1, 2)})
@@ -98,12 +100,15 @@ func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase, several bool
 	}
 	batch := &model.Batch{Prompts: shared}
 	for i, o := range out {
-		batch.Rows = append(batch.Rows, model.Row{Prompt: i / group, Tokens: o.Tokens})
+		batch.Rows = append(batch.Rows, model.Row{Prompt: i / group, Tokens: o.Tokens, Kept: o.Kept})
+		if restricted := o.Kept != nil; restricted != opt.Restricted {
+			t.Fatalf("completion %d: kept tokens %v", i, o.Kept)
+		}
 	}
 	check := func(b *model.Batch, rows []int, threads int) {
 		pool := kernel.NewPool(threads)
 		defer pool.Close()
-		sc := &scorer{net: net, on: newCPU(pool), temperature: temperature}
+		sc := &scorer{net: net, on: newCPU(pool), temperature: opt.Temperature}
 		m, err := sc.Score(b)
 		expect.OK(t, err)
 		for k, i := range rows {
@@ -124,7 +129,7 @@ func samplerIsTheLearner(t *testing.T, net *Network, c *goldenCase, several bool
 	check(batch, all, 1)
 	check(batch, all, 2)
 	last := len(out) - 1
-	check(&model.Batch{Prompts: shared[len(shared)-1:], Rows: []model.Row{{Tokens: out[last].Tokens}}}, []int{last}, 1)
+	check(&model.Batch{Prompts: shared[len(shared)-1:], Rows: []model.Row{{Tokens: out[last].Tokens, Kept: out[last].Kept}}}, []int{last}, 1)
 }
 
 func segmentsOf(c *goldenCase) []Segment {

@@ -301,12 +301,20 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 }
 
 // AppendToken chooses the next token of a completion from its logits, with the uniform number u, and
-// adds it. probs is memory for as many probabilities.
+// adds it. probs is memory for as many probabilities; logits are those of the kept tokens afterwards.
 func AppendToken(o *model.Completion, w *model.Chooser, logits, probs []float32, opt model.Sampling,
 	u float64) (id int) {
 	inv := opt.InverseTemperature()
 	peak, logSum, entropy := kernel.Softmax(len(logits), logits, inv, probs)
 	id = w.Choose(probs, opt, len(o.Tokens), u)
+	if opt.Restricted && opt.Cuts() {
+		kept := w.Kept(probs, opt, len(o.Tokens), id)
+		o.Kept = append(o.Kept, kept)
+		if kept != nil {
+			kept.Restrict(logits)
+			peak, logSum, entropy = kernel.Softmax(len(logits), logits, inv, probs)
+		}
+	}
 	o.Tokens = append(o.Tokens, id)
 	o.LogProbs = append(o.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
 	o.Entropies = append(o.Entropies, entropy)

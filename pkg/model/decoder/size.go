@@ -57,9 +57,12 @@ func (s Size) packedBytes() float64 {
 	return float * packed
 }
 
+// Vocabulary implements [model.Size].
+func (s Size) Vocabulary() int { return s.Vocab }
+
 // SampledBytes implements [model.Size].
 func (s Size) SampledBytes(prompts, group, maxTokens float64) float64 {
-	const completion, token = 88, 8 + 4 + 4
+	const completion, token = 112, 8 + 4 + 4
 	return prompts * group * (completion + maxTokens*token)
 }
 

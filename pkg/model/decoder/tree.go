@@ -65,6 +65,7 @@ type packed struct {
 	// Of each prediction, completion by completion: the place in the tree of the state
 	// before the token, the token, and its element of a (b, t) matrix.
 	places, targets, elements []int
+	kept                      []*model.Kept // of each prediction: see [model.Row]; nil: none is restricted
 }
 
 // pack lays out a batch: what all prompts begin with, the rest of each, the completions.
@@ -91,6 +92,15 @@ func pack(batch *model.Batch, vocab int) (*packed, error) {
 		for j, id := range r.Tokens {
 			p.places, p.targets, p.elements = append(p.places, at), append(p.targets, id), append(p.elements, i*p.t+j)
 			at = p.tree.Start[first+i] + j
+		}
+		if r.Kept != nil && p.kept == nil {
+			p.kept = make([]*model.Kept, len(p.places)-len(r.Tokens), cap(p.places))
+		}
+		switch {
+		case r.Kept != nil:
+			p.kept = append(p.kept, r.Kept...)
+		case p.kept != nil:
+			p.kept = append(p.kept, make([]*model.Kept, len(r.Tokens))...)
 		}
 	}
 	return p, nil

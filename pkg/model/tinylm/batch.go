@@ -38,10 +38,11 @@ func sizes(active []int) (n0, inputs, steps int) {
 // Packed is a batch laid out for the graph.
 type Packed struct {
 	Prompt, Completion Segment
-	Start              []int // for each completion by rank: the row of its prompt's last state
-	Targets            []int // for each state of the completions, packed: the token to predict
-	tokens             int   // Σ len(Tokens): rows of the head
-	width              int   // longest completion
+	Start              []int         // for each completion by rank: the row of its prompt's last state
+	Targets            []int         // for each state of the completions, packed: the token to predict
+	Kept               []*model.Kept // for each state, packed: the tokens that it may predict; nil: none is restricted
+	tokens             int           // Σ len(Tokens): rows of the head
+	width              int           // longest completion
 }
 
 // Pack lays out n sequences. tokens(i) is the i-th input of the GRU: a whole prompt, or a
@@ -106,7 +107,21 @@ func (p *Packed) pack(b *model.Batch, vocab int) error {
 			p.Targets[p.Completion.Blocks[t]+r] = id
 		}
 	}
+	p.packKept(b)
 	return nil
+}
+
+// packKept lays out the restrictions of b's completions.
+func (p *Packed) packKept(b *model.Batch) {
+	p.Kept = nil
+	for r, i := range p.Completion.order {
+		for t, kept := range b.Rows[i].Kept {
+			if p.Kept == nil {
+				p.Kept = make([]*model.Kept, p.tokens)
+			}
+			p.Kept[p.Completion.Blocks[t]+r] = kept
+		}
+	}
 }
 
 // each calls f for every token of a completion: with its index in the (B,T) matrix

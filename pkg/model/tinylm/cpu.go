@@ -12,13 +12,37 @@ import (
 // cpu computes with pkg/model/kernel, on the slices of the weights themselves.
 type cpu struct {
 	fused.Host
-	pool *kernel.Pool
+	pool  *kernel.Pool
+	batch *loaded // of the graph; nil without one
 }
 
-func (c cpu) NewOps(*Weights, Capacity) (Ops, error) { return c, nil }
-func (c cpu) Place(*model.Params) error              { return nil }
-func (c cpu) Load(*Packed) error                     { return nil }
-func (c cpu) Close()                                 {}
+// loaded is what a graph's operations read of the batch besides its inputs.
+type loaded struct {
+	kept []*model.Kept // see [Packed]
+}
+
+// restrict applies the restrictions of the states lo to hi-1 to their logits.
+func (b *loaded) restrict(lo, hi, vocab int, logits []float32) {
+	if b == nil || b.kept == nil {
+		return
+	}
+	for i, k := range b.kept[lo:hi] {
+		k.Restrict(logits[i*vocab : (i+1)*vocab])
+	}
+}
+
+func (c cpu) NewOps(*Weights, Capacity) (Ops, error) {
+	c.batch = &loaded{}
+	return c, nil
+}
+
+func (c cpu) Load(b *Packed) error {
+	c.batch.kept = b.Kept
+	return nil
+}
+
+func (c cpu) Place(*model.Params) error { return nil }
+func (c cpu) Close()                    {}
 
 func (c cpu) Weight(p *Weights, i int) *tensor.Dense {
 	t := p.Tensors()[i]

@@ -15,6 +15,7 @@ const headChunk = 128
 // head is the CPU's: see [builder.head].
 type head struct {
 	pool        *kernel.Pool
+	batch       *loaded
 	vocab       int
 	hidden      int
 	inv         float32 // 1/temperature
@@ -34,7 +35,8 @@ type head struct {
 
 // head is linear, log-softmax, gather of the sampled token and entropy in one
 // node: for each state of the completion segment, the log-probability of its
-// target under softmax((W·h + b)/temperature), and the entropy in nats.
+// target under softmax((W·h + b)/temperature), and the entropy in nats; both over the tokens that
+// [Packed.Kept] leaves.
 //
 // The output is (2, states): row 0 log-probabilities, row 1 entropies.
 func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64) *G.Node {
@@ -49,7 +51,8 @@ func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64)
 }
 
 func (c cpu) Head(capRows, hidden, vocab int, inv float32) (fused.Op, error) {
-	e := &head{pool: c.pool, vocab: vocab, hidden: hidden, inv: inv, cap: capRows, out: fused.NewBuffer(2, capRows)}
+	e := &head{pool: c.pool, batch: c.batch, vocab: vocab, hidden: hidden, inv: inv, cap: capRows,
+		out: fused.NewBuffer(2, capRows)}
 	e.forwardFn, e.backwardFn = e.forwardChunk, e.backwardChunk
 	return e, nil
 }
@@ -88,6 +91,7 @@ func (e *head) forwardChunk(task, worker int) {
 	}
 	kernel.GemmPacked(false, n, v, h, e.x[lo*h:], h, &e.weights, false, logits, v)
 	kernel.AddBias(n, v, logits, v, e.bias)
+	e.batch.restrict(lo, hi, v, logits)
 	logp, ent := e.out.Data[:e.cap], e.out.Data[e.cap:]
 	kernel.LogSoftmaxGather(n, v, logits, e.inv, e.targets[lo:hi], logp[lo:hi], ent[lo:hi], logits)
 }

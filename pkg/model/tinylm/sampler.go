@@ -158,10 +158,18 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 			}
 			id := w.chooser.Choose(w.probs, opt, t, u)
 			c.Tokens = append(c.Tokens, id)
-			c.LogProbs = append(c.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
 			if opt.Cuts() {
 				c.KeptMass += w.chooser.Mass()
 			}
+			if opt.Restricted && opt.Cuts() {
+				kept := w.chooser.Kept(w.probs, opt, t, id)
+				c.Kept = append(c.Kept, kept)
+				if kept != nil {
+					kept.Restrict(logits)
+					peak, logSum, _ = kernel.Softmax(v, logits, inv, w.probs)
+				}
+			}
+			c.LogProbs = append(c.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
 			if id == tokenizer.EOS {
 				c.Ended = true
 				continue

@@ -76,9 +76,12 @@ func (s Spec) samplerBytes(threads int) float64 {
 	return 4 * floats
 }
 
+// Vocabulary implements [model.Size].
+func (s Spec) Vocabulary() int { return s.Vocab }
+
 // SampledBytes is the result of one call of [Sampler.Sample] with the prompts'
 // states.
 func (s Spec) SampledBytes(prompts, group, maxTokens float64) float64 {
-	const completion, token = 64, 8 + 4
+	const completion, token = 88, 8 + 4
 	return prompts*group*(completion+maxTokens*token) + prompts*(4*float64(s.Layers)*float64(s.Hidden)+8)
 }

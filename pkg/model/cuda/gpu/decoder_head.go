@@ -6,6 +6,7 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"grpo/pkg/model"
 	"grpo/pkg/model/cuda"
 	"grpo/pkg/model/cuda/kernels"
 	"grpo/pkg/model/decoder"
@@ -46,10 +47,20 @@ func (o *decoderOps) normHead(x, dfinal cuda.Pointer) {
 	o.normBackward(o.n, 1, h, x, o.Network.Norm, h, dfinal, h, false, o.dx, h, o.grads, o.grads.Network.Norm)
 }
 
-func (o *decoderOps) LogProbs(places, targets []int, temperature float64) fused.Op {
+func (o *decoderOps) LogProbs(places, targets []int, kept []*model.Kept, temperature float64) fused.Op {
+	if kept != nil {
+		return refusal{model.ErrKept}
+	}
 	most := max(1, min(len(places), lossLogits/o.Config.Vocab))
 	return &headOp{decoderOps: o, places: places, targets: targets, inv: float32(1 / temperature), most: most}
 }
+
+// refusal is an operation that can't be computed here.
+type refusal struct{ err error }
+
+func (r refusal) Forward([]G.Value) (G.Value, error)      { return nil, r.err }
+func (r refusal) AllocateGrads() ([]*tensor.Dense, error) { return nil, r.err }
+func (r refusal) Backward([]G.Value) error                { return r.err }
 
 // headOp is [decoder.Ops.LogProbs].
 type headOp struct {

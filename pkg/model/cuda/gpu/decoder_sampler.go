@@ -50,6 +50,9 @@ func (s *decoderSampler) SampleEach(prompts [][]int, group int, opts []model.Sam
 		if err := s.net.CheckPrompts(prompts, group, opt); err != nil {
 			return nil, err
 		}
+		if opt.Restricted && opt.Cuts() {
+			return nil, model.ErrKept
+		}
 		out[i], most = make([]model.Completion, len(prompts)*group), max(most, opt.MaxTokens)
 	}
 	err := s.g.dev.Do(func() error {

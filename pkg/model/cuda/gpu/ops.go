@@ -130,6 +130,9 @@ func at(v G.Value) cuda.Pointer { return cuda.Pointer(v.Uintptr()) }
 
 // Load uploads the batch: lengths, rows and ids as int32.
 func (n *ops) Load(p *tinylm.Packed) error {
+	if p.Kept != nil {
+		return model.ErrKept
+	}
 	return n.g.do(func() {
 		n.prompt.fill(&p.Prompt)
 		n.rows.fill(&p.Completion)

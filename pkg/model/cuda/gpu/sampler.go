@@ -79,6 +79,9 @@ func (s *sampler) Decode(out []model.Completion, prompts [][]int, group int, opt
 	if s.failed != nil {
 		return fmt.Errorf("sample: %w", s.failed)
 	}
+	if opt.Restricted && opt.Cuts() {
+		return model.ErrKept
+	}
 	err := s.g.dev.Do(func() error { return s.roll(out, prompts, group, opt, draws) })
 	if err != nil {
 		return fmt.Errorf("sample %d completions: %w", len(out), err)
