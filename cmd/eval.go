@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,13 @@ import (
 )
 
 var evalKeys = []keyFlag{{"seed", "seed", "uint", "seed of sampling"}, modelKey,
-	{"sets", "eval.sets", "list", "evaluate on validation, unseen, svamp and files"}, deviceKey, skipBad}
+	{"sets", "eval.sets", "list", "evaluate on validation, unseen, svamp and files"},
+	{samplesFlag, "eval.samples", "int", "completions of each problem, for pass@k and maj@k"},
+	{"pass-at", "eval.pass_at", "list", "each k of pass@k"},
+	{"majority-at", "eval.majority_at", "list", "each k of maj@k"}, deviceKey, skipBad}
+
+// samplesFlag is not called samples, which are the completions to print.
+const samplesFlag = "samples-per-problem"
 
 // evalOptions are the inputs of `grpo eval`.
 type evalOptions struct {
@@ -57,6 +64,10 @@ base model.
 Of a run, greedy counts are those that it recorded. Sampled ones are a new draw
 with the random numbers of step 0, so they differ by chance.
 
+--samples-per-problem 64 samples each problem 64 times, and a second table has
+pass@k, the chance that at least one of k completions is right, and maj@k, the
+accuracy of their most frequent answer, with 95% intervals over the problems.
+
 SIGINT, SIGTERM or SIGHUP end an evaluation: it prints the counts of the completions
 that are complete, marked as partial, and exits with 130. If problems come from files,
 only the file of the evaluated split must be named. eval.max_tokens is by default 256
@@ -65,6 +76,7 @@ for a Llama or Qwen model (a quarter of a shorter context), and else that of rol
   grpo eval results/train-1a2b3c4d --split unseen
   grpo eval my-base/model.safetensors --json
   grpo eval results/train-1a2b3c4d --sets validation,unseen,hard/problems.jsonl
+  grpo eval results/train-1a2b3c4d --samples-per-problem 64 --pass-at 1,4,16,64
   grpo eval --set data.source=gsm8k --set data.val_file=test.jsonl`,
 		Args: takes("the folder of a run, a model or a safetensors file", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,6 +89,9 @@ for a Llama or Qwen model (a quarter of a shorter context), and else that of rol
 				o.checkpoint = args[0]
 			}
 			o.load.Only = cmp.Or(o.split, rundir.SplitVal)
+			if cmd.Flags().Changed(samplesFlag) { // in place of what a run takes at its last evaluation
+				o.load.Flags = append(o.load.Flags, config.Flag{Key: "eval.final_samples", Name: "--" + samplesFlag, Value: "1"})
+			}
 			return run(cmd, s, o, runEval)
 		},
 		Annotations: saves, // prints what it has when it is interrupted
@@ -214,6 +229,12 @@ func showEval(s *State, o *evalOptions, cfg config.Config, out *infer.Evaluated)
 		return err
 	}
 	textutil.Fprintf(s.Out, "sampled at %s; unformatted includes cut\n", settings)
+	if t := report.AtKTable(out.Evals); len(t.Rows) > 0 {
+		textutil.Fprintf(s.Out, "\n")
+		for line := range strings.SplitSeq(strings.TrimRight(t.String(), "\n"), "\n") {
+			textutil.Fprintf(s.Out, "%s\n", line)
+		}
+	}
 	for _, warning := range out.Warnings {
 		textutil.Fprintf(s.Out, "warning: %s\n", warning)
 	}

@@ -27,8 +27,8 @@ func newExplain(s *State) *cobra.Command {
 		Use:   "explain",
 		Short: "Work through the math on small examples or on your own numbers",
 		Long: `Explain computes small worked examples with the functions that training uses:
-length normalization, advantages, clipping, aggregation, overlong filtering, a whole
-loss step by step, the losses of preference pairs and of reward models, and the tests
+length normalization, advantages, clipping, aggregation, overlong filtering, pass@k,
+a whole loss step by step, the losses of preference pairs and of reward models, and the tests
 behind a verdict. Flags change the numbers. It writes no files, except that advantages, clip, aggregation and
 dpo plot a figure with --out.
 
@@ -42,7 +42,7 @@ dpo plot a figure with --out.
   grpo explain loss --batch my-cases.json --json`,
 	}
 	c.AddCommand(newExplainLengthNorm(s), newExplainAdvantages(s), newExplainClip(s),
-		newExplainAggregation(s), newExplainOverlong(s), newExplainWalkthrough(s),
+		newExplainAggregation(s), newExplainOverlong(s), newExplainPassK(s), newExplainWalkthrough(s),
 		newExplainDPO(s), newExplainRewardModel(s), newExplainVerdict(s), newExplainLoss(s), newExplainReward(s),
 		newExplainLogProbs(s))
 	return c

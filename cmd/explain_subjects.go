@@ -185,6 +185,21 @@ func newExplainOverlong(s *State) *cobra.Command {
 	return c
 }
 
+func newExplainPassK(s *State) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "passk",
+		Short: "pass@k from n completions, and why 1 - (1 - c/n)^k is biased",
+		Example: `  grpo explain passk
+  grpo explain passk --n 16 --correct 3 --k 1,4,16 --json`,
+	}
+	o := worked(s, c, explain.DefaultPassK(), explain.PassK)
+	f := c.Flags()
+	f.IntVar(&o.N, "n", o.N, "completions of a problem")
+	f.IntVar(&o.Correct, "correct", o.Correct, "how many of them are right")
+	f.IntSliceVar(&o.K, "k", o.K, "each k of pass@k")
+	return c
+}
+
 func parseYesNo(text string) (list []bool, err error) {
 	for s := range strings.SplitSeq(text, ",") {
 		switch strings.ToLower(s) {

@@ -169,6 +169,8 @@ func TestOptions(t *testing.T) {
 		{"explain overlong --lengths 1,2 --eos yes,no --rewards 1,0 --max-length 2 --aggregation token-sum",
 			&explainOptions[explain.OverlongOptions]{numbers: explain.OverlongOptions{Lengths: []int{1, 2}, EOS: []bool{true, false},
 				Rewards: []float64{1, 0}, MaxLength: 2, Aggregation: "token-sum"}}},
+		{"explain passk --n 8 --correct 2 --k 1,8", &explainOptions[explain.PassKOptions]{
+			numbers: explain.PassKOptions{N: 8, Correct: 2, K: []int{1, 8}}}},
 		{"explain walkthrough --rewards 1,0 --logp -1,-2 --logp -3 --old-logp -1 --old-logp -2,-3 --no-std",
 			&explainOptions[explain.WalkthroughOptions]{numbers: explain.WalkthroughOptions{Rewards: []float64{1, 0},
 				LogProbs: [][]float64{{-1, -2}, {-3}}, OldLogProbs: [][]float64{{-1}, {-2, -3}}, Eps: 1e-6, Epsilon: 0.2,

@@ -78,6 +78,7 @@ var schemas = slices.Concat([]schemaEntry{
 	output[explain.ClipResult]("explain-clip-json", "grpo explain clip --json"),
 	output[explain.AggregationResult]("explain-aggregation-json", "grpo explain aggregation --json"),
 	output[explain.OverlongResult]("explain-overlong-json", "grpo explain overlong --json"),
+	output[explain.PassKResult]("explain-passk-json", "grpo explain passk --json"),
 	output[explain.WalkthroughResult]("explain-walkthrough-json", "grpo explain walkthrough --json"),
 	output[explain.DPOResult]("explain-dpo-json", "grpo explain dpo --json"),
 	output[explain.RewardModelResult]("explain-reward-model-json", "grpo explain reward-model --json"),

@@ -93,6 +93,9 @@ type ArmResult struct {
 
 	// Sets are the arm's results on each set of problems.
 	Sets []SetResult `json:"sets,omitempty"`
+	// AtK are pass@k and maj@k of the validation problems, where the runs have them: "pass_at_4", "majority_at_4",
+	// and before training "initial_pass_at_4", "initial_majority_at_4".
+	AtK map[string]Summary `json:"at_k,omitempty"`
 
 	shown     string     // replaces the label of Arm for readers, see [sweepdir.Manifest.LabelOf]
 	beaten    bool       // at a planned look: it can't be the best
@@ -244,7 +247,7 @@ func armResult(arm sweepdir.Arm, states []sweepdir.RunState, stoppedAt int) ArmR
 	for _, m := range Metrics {
 		r.summaries = append(r.summaries, m.summarize(&r))
 	}
-	r.Sets = setResults(&r)
+	r.Sets, r.AtK = setResults(&r), atKResults(&r)
 	return r
 }
 

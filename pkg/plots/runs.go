@@ -16,6 +16,7 @@ import (
 //
 //	validation_reward.png   the validation answer reward against the step; title replaces its own
 //	training.png            answer reward, lengths, entropy and gradient norm of training
+//	pass_at_k.png           pass@k and maj@k before and after training, of runs with several samples of a problem
 //	learned_vs_true_reward.png   of runs with a reward model: its reward and the answer reward
 //
 // formats are "svg" and "pdf", besides PNG. It is an error when the runs are not seeds of one
@@ -30,6 +31,7 @@ func Runs(runs []*rundir.Run, title string, formats []string) ([]Drawing, error)
 	}{
 		{rundir.ValidationPlot, runsValidation, title, func(r *rundir.Run) bool { return len(r.Evals) > 0 }},
 		{rundir.TrainingPlot, runsTraining, "", func(r *rundir.Run) bool { return len(r.Metrics) > 0 }},
+		{rundir.PassAtKPlot, runsPassAtK, "", hasAtK},
 		{rundir.LearnedPlot, runsLearned, "", func(r *rundir.Run) bool { return len(learnedReward(r)) > 0 }},
 	} {
 		if !slices.ContainsFunc(runs, f.has) {

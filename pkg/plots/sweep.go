@@ -58,6 +58,7 @@ type SweepOptions struct {
 //	validation_reward_vs_tokens.png, reward_train_vs_validation.png,
 //	response_length.png, entropy.png, grad_norm.png
 //	learned_vs_true_reward.png      where an arm trains with a reward model
+//	pass_at_k.png                   where problems are sampled several times
 //	validation_reward_vs_time.png   where runs took more than a minute
 //	clip_fraction.png               where updates are off-policy
 //
@@ -130,6 +131,7 @@ func (v *view) figures() []sweepFigure {
 		{"validation_reward_vs_time.png", false, validationVsTime},
 		{"reward_train_vs_validation.png", false, trainVsValidation},
 		{rundir.LearnedPlot, false, learnedVsTrue},
+		{rundir.PassAtKPlot, false, passAtK},
 		{"response_length.png", false, responseLength},
 	}
 	for _, m := range perStepFigures {

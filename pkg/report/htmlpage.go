@@ -61,6 +61,7 @@ type htmlSweep struct {
 	// the runs trained.
 	Main, Large, Paired, Other []htmlFigure
 	Arms, Gains, Runs, Sets    *Table
+	AtK                        *Table // pass@k and maj@k
 	Comparisons, Others        *Table // differences in the final reward and in other metrics
 	Examples                   *htmlExamples
 }
@@ -195,7 +196,8 @@ func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) 
 	finals, others := a.comparisonsTable(true), a.comparisonsTable(false)
 	others.Label += " in other metrics"
 	sets := a.setsTable()
-	s.Sets = &sets
+	atK := a.atKTable()
+	s.Sets, s.AtK = &sets, &atK
 	s.Arms, s.Gains, s.Runs, s.Comparisons, s.Others = &arms, &gains, &all, &finals, &others
 	small := slices.ContainsFunc(figures, func(d plots.Drawing) bool {
 		return d.Main && !d.Wide && d.File != plots.PairedFile

@@ -33,7 +33,7 @@ func (a *Report) latexTables(name string) []Table {
 	sets := a.setsTable()
 	sets.drop("`correct_num`", "`error_num`", "formatted, right", "formatted, wrong", "unformatted",
 		"greedy gain by format", "greedy gain by answers")
-	for _, t := range []Table{sets, a.comparisonsTable(true)} {
+	for _, t := range []Table{sets, a.atKTable(), a.comparisonsTable(true)} {
 		if len(t.Rows) > 0 {
 			out = append(out, t)
 		}

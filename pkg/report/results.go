@@ -114,7 +114,8 @@ func writeFiles(what, dir string, files []outputFile) ([]string, error) {
 //
 // for every metric in the order of results.json (initial, final, best, greedy,
 // test, ...), then for every set of problems except validation, whose columns begin
-// with set_NAME_ (set_unseen_before_mean). Numbers have as many digits as they need to be read back exactly;
+// with set_NAME_ (set_unseen_before_mean), and last pass@k and maj@k of the validation problems (pass_at_4,
+// initial_majority_at_4), where an arm has them. Numbers have as many digits as they need to be read back exactly;
 // an empty cell is a metric that does not exist.
 func (a *Report) resultsTable() Table {
 	m := &a.Sweep.Manifest
@@ -174,6 +175,14 @@ func (a *Report) resultsTable() Table {
 			})
 		}
 	}
+	for _, name := range a.atKNames() {
+		summary(name, func(r arm) analysis.Summary {
+			if s, ok := r.AtK[name]; ok {
+				return s
+			}
+			return none
+		})
+	}
 	rows := make([]arm, len(a.Arms))
 	for i := range rows {
 		rows[i] = &a.Arms[i]
@@ -229,6 +238,9 @@ func (a *Report) markdownBody(b *strings.Builder, level, folder string) {
 	markdownList(b, level+" What this does not say", a.Verdict.Caveats)
 	if sets := a.setsTable(); len(sets.Rows) > 0 {
 		fmt.Fprintf(b, "\n%s Sets of problems\n\n%s", level, sets.Markdown())
+	}
+	if atK := a.atKTable(); len(atK.Rows) > 0 {
+		fmt.Fprintf(b, "\n%s %s\n\n%s", level, atK.Label, atK.Markdown())
 	}
 	if len(differences.Rows) > 0 {
 		fmt.Fprintf(b, "\n%s Differences in the final validation reward\n\n%s", level, differences.Markdown())

@@ -18,6 +18,7 @@ type htmlRun struct {
 	Lines, Warnings []string
 	Main, Other     []htmlFigure
 	Counts, Gains   Table
+	AtK             Table // pass@k and maj@k
 	Samples         []htmlProblem
 	Shared          string // lines that all prompts begin with
 	More            int    // problems that are not shown
@@ -41,7 +42,8 @@ func WriteRunHTML(path string, r *rundir.Run, figures []plots.Drawing) error {
 	if err != nil {
 		return err
 	}
-	run := &htmlRun{Headline: runHeadline(r), Lines: runLines(r), Counts: summaryTable(r), Gains: gainTable(r)}
+	run := &htmlRun{Headline: runHeadline(r), Lines: runLines(r), Counts: summaryTable(r), Gains: gainTable(r),
+		AtK: runAtKTable(r)}
 	warnings := gaps(r)
 	if r.Result != nil {
 		warnings = slices.Concat(r.Result.Warnings, warnings)

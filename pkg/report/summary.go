@@ -65,6 +65,9 @@ func WriteSummary(w io.Writer, r *rundir.Run, files ...string) error {
 		if gains := gainTable(r); len(gains.Rows) > 0 {
 			b.WriteString("\n" + gains.String() + "\n")
 		}
+		if atK := runAtKTable(r); len(atK.Rows) > 0 {
+			b.WriteString(atK.String() + "\n")
+		}
 	}
 	if s := lastMetrics(r); s != "" {
 		b.WriteString(s + "\n")

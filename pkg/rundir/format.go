@@ -50,6 +50,8 @@ const (
 	TrainingPlot   = "training.png"
 	// LearnedPlot is of runs with a reward model.
 	LearnedPlot = "learned_vs_true_reward.png"
+	// PassAtKPlot is of runs that sample a problem several times.
+	PassAtKPlot = "pass_at_k.png"
 )
 
 // Names in [CheckpointDir]: the newest checkpoint and the best weights, which are a file, or the folder of a Llama

@@ -69,7 +69,7 @@ func MajorityAtEach(n int, votes []int, right int, ks []int) []float64 {
 		}
 	}
 	for i, k := range ks {
-		accuracy[i] /= choose(n, k)
+		accuracy[i] /= Choose(n, k)
 	}
 	return accuracy
 }
@@ -134,8 +134,8 @@ func OverProblems(x []float64) (mean, lo, hi float64) {
 	return mean, min(lo, mean), max(hi, mean)
 }
 
-// choose is C(n, k), exact to rounding.
-func choose(n, k int) float64 {
+// Choose is C(n, k), exact to rounding.
+func Choose(n, k int) float64 {
 	if k < 0 || k > n {
 		return 0
 	}

@@ -77,7 +77,7 @@ func TestMajorityAtProperties(t *testing.T) {
 			sum += MajorityAt(n, votes, j, k)
 			silent -= v
 		}
-		if want := 1 - choose(silent, k)/choose(n, k); math.Abs(sum-want) > 1e-9 {
+		if want := 1 - Choose(silent, k)/Choose(n, k); math.Abs(sum-want) > 1e-9 {
 			t.Fatalf("the accuracies of all answers add up to %v, want %v", sum, want)
 		}
 		if got, want := MajorityAt(n, votes, 0, 1), float64(votes[0])/float64(n); math.Abs(got-want) > 1e-12 {
