@@ -317,7 +317,7 @@ func (a *Analysis) comparePair(m *Metric, q pair) Comparison {
 	}
 	if m == FinalMetric {
 		onTest := stats.Differences(x.Of(TestMetric).Values, y.Of(TestMetric).Values)
-		c.Test = a.testDifference(a.ofClaimed(onTest), c.contrast)
+		c.Test = a.testDifference(a.OfClaimed(onTest), c.contrast)
 	}
 	return c
 }

@@ -312,8 +312,9 @@ func (a *Analysis) claimed() (from, to int) {
 	return from, to
 }
 
-// ofClaimed are the values of the seeds of [Analysis.claimed], and NaN.
-func (a *Analysis) ofClaimed(x []float64) []float64 {
+// OfClaimed are the values x of the seeds that claims are made from, and NaN for the others: those on which points of
+// tuned arms were chosen, and those that were added without a plan.
+func (a *Analysis) OfClaimed(x []float64) []float64 {
 	from, to := a.claimed()
 	out := slices.Clone(x)
 	for i := range out {

@@ -197,7 +197,7 @@ func (a *Analysis) contrasts(g *grid) []Comparison {
 		c := newComparison(diffs, a.resolution(FinalMetric, halves[k]))
 		c.Metric, c.ArmA, c.ArmB, c.contrast = FinalMetric.Name, -1, -1, halves[k]
 		a.judge(&c)
-		c.Test = a.testDifference(a.ofClaimed(onTest[k]), halves[k])
+		c.Test = a.testDifference(a.OfClaimed(onTest[k]), halves[k])
 		switch k {
 		case 0, 1:
 			f := g.Factors[k]

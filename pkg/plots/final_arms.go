@@ -133,7 +133,7 @@ func (v *view) finalCaption(written bool) []string {
 	if !v.severalSeeds() {
 		return []string{oneSeed, v.finalPoint()}
 	}
-	return []string{v.meanAndInterval(true, written) + "; small circles: each seed.", v.finalPoint()}
+	return []string{v.meanAndInterval(v.seedCounts(true), written) + "; small circles: each seed.", v.finalPoint()}
 }
 
 func (v *view) finalPoint() string {

@@ -67,7 +67,7 @@ func (v *view) finalMap(x, y int) *figure {
 		fig.width = v.width(wideWidth)
 	}
 	if v.severalSeeds() {
-		fig.caption[0] = v.meanOver(true) + " ± sample standard deviation; ×: diverged runs."
+		fig.caption[0] = meanOver(v.seedCounts(true)) + " ± sample standard deviation; ×: diverged runs."
 	}
 	if gaps {
 		fig.notes = append(fig.notes, "–: no run has ended.")

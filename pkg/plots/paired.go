@@ -27,7 +27,9 @@ func pairedDifference(v *view) *figure {
 	}
 	p := newRowsPanel("difference of the final validation answer reward (points)", names)
 	var estimates []estimate
+	var counts []int
 	for i, c := range all {
+		counts = append(counts, c.N)
 		e := estimate{
 			place: float64(len(all) - i), mean: 100 * c.Mean, lo: 100 * c.Lo, hi: 100 * c.Hi, base: math.NaN(),
 			style: style{color: dark, marker: shape{}},
@@ -35,7 +37,7 @@ func pairedDifference(v *view) *figure {
 		if c.Separable {
 			e.style = style{color: blue, marker: draw.CircleGlyph{}}
 		}
-		for _, d := range c.Diffs {
+		for _, d := range v.OfClaimed(c.Diffs) {
 			e.values = append(e.values, 100*d)
 		}
 		estimates = append(estimates, e)
@@ -53,7 +55,7 @@ func pairedDifference(v *view) *figure {
 	}
 	v.fitRows(fig, rowInches)
 	if v.severalSeeds() {
-		fig.caption = []string{v.meanAndInterval(true, true) + "; filled: separable from 0 " +
+		fig.caption = []string{v.meanAndInterval(counts, true) + "; filled: separable from 0 " +
 			"at the 5% level after the adjustment; small circles: each seed."}
 	}
 	fig.caption = append(fig.caption, "1 point = 1% of "+heldOut(atEnd(v.runs))+".")

@@ -183,7 +183,7 @@ func passAtK(v *view) *figure {
 	}
 	fig.caption = []string{oneSeed}
 	if v.severalSeeds() {
-		fig.caption[0] = v.meanAndInterval(false, false) + "."
+		fig.caption[0] = v.meanAndInterval(v.seedCounts(false), false) + "."
 	}
 	fig.caption = append(fig.caption, "Each point: "+heldOut(atEnd(v.runs))+", "+analysis.SampledAt(v.runs)+".")
 	return fig

@@ -180,22 +180,20 @@ func heldOut(n string) string { return strings.TrimSpace(n + " held-out problems
 
 func (v *view) severalSeeds() bool { return len(v.manifest().Seeds) > 1 }
 
-// meanOver is "Mean over n = 4 seeds", or "n = 2 to 4" if that differs by arm.
-func (v *view) meanOver(final bool) string {
-	return "Mean over n = " + textutil.Span(v.seedCounts(final)) + " seeds"
-}
+// meanOver is "Mean over n = 4 seeds", or "n = 2 to 4" if the counts differ.
+func meanOver(counts []int) string { return "Mean over n = " + textutil.Span(counts) + " seeds" }
 
-// meanAndInterval is [view.meanOver] with the interval, if it is drawn or written next to the data.
-func (v *view) meanAndInterval(final, written bool) string {
+// meanAndInterval is [meanOver] with the interval, if it is drawn or written next to the data.
+func (v *view) meanAndInterval(counts []int, written bool) string {
 	interval := " with its 95% interval (Student's t)"
-	switch counts := v.seedCounts(final); {
+	switch {
 	case slices.Min(counts) >= leastSeeds:
 	case slices.Max(counts) >= leastSeeds || written:
 		interval += fmt.Sprintf(", drawn from %d seeds on", leastSeeds)
 	default:
 		interval = fmt.Sprintf("; no interval is drawn below %d seeds", leastSeeds)
 	}
-	return v.meanOver(final) + interval
+	return meanOver(counts) + interval
 }
 
 // seedCounts is the number of seeds of each arm that a mean is taken of: those of the runs with a
@@ -223,9 +221,9 @@ func (v *view) meanCaption(band bool) string {
 	case !v.severalSeeds():
 		return oneSeed
 	case band:
-		return v.meanAndInterval(false, false) + "; thin lines: each seed."
+		return v.meanAndInterval(v.seedCounts(false), false) + "; thin lines: each seed."
 	}
-	return v.meanOver(false) + "; thin lines: each seed."
+	return meanOver(v.seedCounts(false)) + "; thin lines: each seed."
 }
 
 func runsOf(n, of int) string { return fmt.Sprintf("%d of %d runs", n, of) }
