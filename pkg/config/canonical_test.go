@@ -87,7 +87,8 @@ func validConfig(t *rapid.T) Config {
 			TopP: positiveFloats(1).Draw(t, "eval top_p"), TopK: rapid.IntRange(0, 9).Draw(t, "eval top_k"),
 			MaxTokens: rapid.IntRange(0, 99).Draw(t, "eval max"), Greedy: rapid.Bool().Draw(t, "greedy"), SaveSamples: rapid.IntRange(0, 9).Draw(t, "save"),
 			Sets: rapid.SampledFrom([][]string{{"validation"}, {"validation", "unseen"}, {"a/b.jsonl", "validation"}}).Draw(t, "sets"), SetSize: rapid.IntRange(0, 9).Draw(t, "set size"),
-			FinalSize: rapid.SampledFrom([]int{0, 1 << 20}).Draw(t, "final size"), FinalSamples: rapid.IntRange(1, 9).Draw(t, "final samples")},
+			FinalSize: rapid.SampledFrom([]int{0, 1 << 20}).Draw(t, "final size"), FinalSamples: rapid.IntRange(1, 9).Draw(t, "final samples"),
+			Samples: 1, PassAt: []int{}, MajorityAt: []int{}},
 		Output: Output{CheckpointEveryNSteps: rapid.IntRange(0, 9).Draw(t, "checkpoints"), KeepCheckpoints: rapid.IntRange(1, 9).Draw(t, "keep"),
 			CheckpointEveryMinutes: floats(0, 1e6).Draw(t, "minutes"),
 			Keep:                   rapid.SampledFrom([]string{"all", "best"}).Draw(t, "kept"),
@@ -101,6 +102,11 @@ func validConfig(t *rapid.T) Config {
 		c.Train.LoRA = LoRA{Rank: rapid.IntRange(1, 64).Draw(t, "rank"), Alpha: positiveFloats(99).Draw(t, "alpha"),
 			Targets:   rapid.Permutation(LoRATargets()).Draw(t, "targets")[:rapid.IntRange(1, 7).Draw(t, "n targets")],
 			UseRSLoRA: rapid.Bool().Draw(t, "rslora")}
+	}
+	if last := c.Eval.FinalSamples; last > 1 {
+		c.Eval.Samples = rapid.IntRange(1, last-1).Draw(t, "samples")
+		c.Eval.PassAt = rapid.SampledFrom([][]int{{}, {1}, {1, last}}).Draw(t, "pass_at")
+		c.Eval.MajorityAt = rapid.SampledFrom([][]int{{}, {last}}).Draw(t, "majority_at")
 	}
 	c.Train.WarmupSteps = rapid.IntRange(0, int(min(c.Updates()-1, 1<<31-1))).Draw(t, "warmup")
 	c.Rollout.SamplingMinTokens = rapid.IntRange(0, c.Rollout.SamplingMaxTokens).Draw(t, "min")

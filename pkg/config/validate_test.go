@@ -171,6 +171,7 @@ var withoutEffect = []struct{ with, settings, because string }{
 	{"", "precision=tf32 precision=bf16", "model.device"},
 	{"init=x.gguf", "precision=tf32", "model.device"},
 	{"", "adapter_base=x.gguf", "model.init"},
+	{"", "pass_at=1 majority_at=1", "eval.samples"},
 	{"", "train.lora.alpha=16 use_rslora=true train.lora.targets=q_proj", "train.lora.rank"},
 	{"loss_type=vespo", "importance_sampling_level=sequence sapo_temperature_pos=2", "algorithm.loss_type"},
 	{"loss_type=gpg", "dual_clip=3", "algorithm.loss_type"},
@@ -308,7 +309,7 @@ func testDeclarations[T Root](t *testing.T, c T) {
 		}
 		ranges++
 		below, above := k.in.low, k.in.high // the nearest values outside
-		if k.value.Kind() == reflect.Int {
+		if k.value.Kind() == reflect.Int || k.value.Type() == reflect.TypeFor[[]int]() {
 			below, above = below-1, above+1
 		} else {
 			if !k.in.lowOpen {
@@ -322,6 +323,8 @@ func testDeclarations[T Root](t *testing.T, c T) {
 			switch k.value.Interface().(type) {
 			case []float64:
 				return []float64{x}
+			case []int:
+				return []int{int(x)}
 			case [2]float64:
 				return [2]float64{0, x}
 			}
