@@ -108,6 +108,10 @@ const (
 	GainSources   Kind = "gain_sources"
 	GainByFormat  Kind = "gain_by_format"
 	GainByAnswers Kind = "gain_by_answers"
+	// Keys: the kind of errors of a verifier. Up to the first of Values, a rate, no arm is clearly worse than the
+	// reference, which has no errors, and what errors cost is at most Bound.
+	NoiseHarmless Kind = "noise_harmless" // Arms: the reference; of no rate an arm is clearly worse
+	NoiseKnee     Kind = "noise_knee"     // the last of Values is the first that is; Arms: its arm and the reference, Numbers
 )
 
 // Caveats.
@@ -159,6 +163,7 @@ var rules = []struct {
 	{Line, (*Analysis).rateFindings, true},
 	{Line, (*Analysis).tunedFindings, true},
 	{Line, (*Analysis).divergedArms, true},
+	{Line, (*Analysis).noiseKnees, true},
 	{Line, (*Analysis).finalFindings, true},
 	{Line, (*Analysis).limits, true},
 	{Line, (*Analysis).seedsSee, true},

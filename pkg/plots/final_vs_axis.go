@@ -32,14 +32,19 @@ func axisName(a sweepdir.Axis) string { return cmp.Or(a.Label, a.Key) }
 // finalVsAxis draws the last validation against axis x, with a line for each of
 // [view.linesOver].
 func (v *view) finalVsAxis(x, lines int) *figure {
-	axis := v.manifest().Axes[x]
+	return v.finalAgainst(v.manifest().Axes[x], v.linesOver(x, lines), func(arm int) string {
+		return v.Arms[arm].Arm.Point[x]
+	})
+}
+
+// finalAgainst draws the last validation of the arms of lines against their values on an axis.
+func (v *view) finalAgainst(axis sweepdir.Axis, groups []finalLine, value func(arm int) string) *figure {
 	pos := newPosition(axis)
 	p := newPanel(axisName(axis)+pos.kind, rewardLabel(atEnd(v.runs)))
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = pos.lo, pos.hi, 0, 1
 	p.X.Tick.Marker = plot.ConstantTicks(pos.stagger(vg.Length(v.width(pageWidth)) * vg.Inch * 0.86))
 	p.Y.Tick.Marker = niceTicks{want: 5}
 
-	groups := v.linesOver(x, lines)
 	// Lines next to each other, so that intervals don't hide each other.
 	slot := pos.gap * min(0.3, 0.8/float64(len(groups)))
 	spread := slot
@@ -53,7 +58,7 @@ func (v *view) finalVsAxis(x, lines int) *figure {
 		var estimates []estimate
 		for _, i := range group.arms {
 			if a := &v.Arms[i]; a.Of(analysis.FinalMetric).N > 0 {
-				estimates = append(estimates, v.finalEstimate(a, pos.at[a.Arm.Point[x]]+offset, s))
+				estimates = append(estimates, v.finalEstimate(a, pos.at[value(i)]+offset, s))
 			}
 		}
 		if len(estimates) == 0 {

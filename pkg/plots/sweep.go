@@ -54,6 +54,7 @@ type SweepOptions struct {
 //	validation_reward.png           each arm: seeds thin, mean thick, band of the mean over seeds
 //	final_vs_<axis>.png             the last validation against a swept key
 //	final_by_arm.png                the same, where arms have no axis or more than two
+//	final_vs_noise.png              the last validation against the verifier's errors
 //	paired_difference.png           A - B over the seeds, for each comparison
 //	validation_reward_vs_tokens.png, reward_train_vs_validation.png,
 //	response_length.png, entropy.png, grad_norm.png
@@ -133,6 +134,9 @@ func (v *view) figures() []sweepFigure {
 		{rundir.LearnedPlot, false, learnedVsTrue},
 		{rundir.PassAtKPlot, false, passAtK},
 		{"response_length.png", false, responseLength},
+	}
+	if len(v.NoiseLines()) > 0 {
+		all = slices.Insert(all, 2, sweepFigure{"final_vs_noise.png", true, finalVsNoise})
 	}
 	for _, m := range perStepFigures {
 		all = append(all, sweepFigure{m.file, false, m.draw})

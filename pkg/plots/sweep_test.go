@@ -76,6 +76,30 @@ func TestSweepFiles(t *testing.T) {
 	}
 }
 
+// A sweep over the errors of the verifier has a figure against their rate, with a line for each kind.
+func TestFinalAgainstNoise(t *testing.T) {
+	var arms []reporttest.DrawnArm
+	for _, name := range []string{"exact", "both", "positives"} {
+		arms = append(arms, reporttest.DrawnArm{Name: name, Final: 0.8})
+	}
+	sw := reporttest.DrawnSweep(2, nil, arms...)
+	m := &sw.Manifest
+	m.Reference, m.Varied = "exact", []string{"reward.noise.false_negative", "reward.noise.false_positive"}
+	for i, rates := range [][2]string{{"0", "0"}, {"0.2", "0.2"}, {"0.1", "0"}} {
+		m.Arms[i].Set = []sweepdir.Override{{Key: m.Varied[1], Value: rates[0]}, {Key: m.Varied[0], Value: rates[1]}}
+	}
+	a := mustAnalyse(t, sw)
+	if got := files(t, a); !slices.Equal(got[:3], []string{"validation_reward.png", "final_by_arm.png", "final_vs_noise.png"}) {
+		t.Errorf("drew %v", got)
+	}
+	fig := built(t, a, "final_vs_noise.png")
+	for _, line := range []string{"wrong verdicts", "false positives"} {
+		if !strings.Contains(fig.altText(), line) {
+			t.Errorf("no line %q in %s", line, fig.altText())
+		}
+	}
+}
+
 // Runs with figures that are not finite, or huge, or that lack a file, are
 // drawn as far as they go.
 func TestSweepOfBrokenRuns(t *testing.T) {

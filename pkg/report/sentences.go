@@ -261,6 +261,9 @@ func (w words) AheadOnTest() (out []string) {
 	return few(out)
 }
 
+// LastValue is the last value of the finding.
+func (w words) LastValue() string { return w.Values[len(w.Values)-1] }
+
 // Confidence is that of the interval and the bound of the finding's comparison: "95%".
 func (w words) Confidence() string {
 	level := stats.Alpha

@@ -146,6 +146,13 @@ func verdictCases() []verdictCase {
 		line, caveat, missing = analysis.Line, analysis.Caveat, analysis.Missing
 	)
 	return []verdictCase{
+		{"errors of the verifier", noisyVerifiers(),
+			finding{Kind: analysis.Ranking, Arms: []int{0}},
+			[]finding{
+				{Section: line, Kind: analysis.NoiseKnee, Arms: []int{3, 0}, Keys: []string{"wrong verdicts"}, Values: []string{"20%", "30%"}},
+				{Section: line, Kind: analysis.NoiseKnee, Arms: []int{4, 0}, Keys: []string{"false positives"}, Values: []string{"40%"}},
+				{Section: line, Kind: analysis.NoiseHarmless, Arms: []int{0}, Keys: []string{"false negatives"}, Values: []string{"40%"}},
+			}, nil},
 		{"a clear difference", reporttest.BaselineSweep(4),
 			finding{Kind: analysis.Beats, Arms: []int{1, 0}, Metric: "final", Numbers: number(4, .139, .124, .154)},
 			[]finding{
@@ -432,6 +439,28 @@ func TestEveryKindHasASentence(t *testing.T) {
 	for kind := range unseen {
 		t.Errorf("no sweep shows %s", kind)
 	}
+}
+
+// noisyVerifiers is a sweep over the errors of the verifier: the policy is clearly worse from 30% wrong verdicts and from
+// 40% false positives on. The last arm differs in another key, too, and is in no line.
+func noisyVerifiers() *sweepdir.Sweep {
+	var arms []reporttest.FakeArm
+	for i, c := range []struct {
+		name, p, q, loss string
+		final            float64
+	}{
+		{"exact", "0", "0", "a", .93}, {"20 both", "0.2", "0.2", "a", .925}, {"10 both", "0.1", "0.1", "a", .93},
+		{"30 both", "0.3", "0.3", "a", .6}, {"40 positives", "0.4", "0", "a", .5}, {"40 negatives", "0", "0.4", "a", .928},
+		{"other loss", "0.1", "0.1", "b", .3},
+	} {
+		arms = append(arms, reporttest.FakeArm{Name: c.name, Run: reporttest.Around(c.final, .01, uint64(40+i)),
+			Set: []sweepdir.Override{{Key: "reward.noise.false_positive", Value: c.p},
+				{Key: "reward.noise.false_negative", Value: c.q}, {Key: "algorithm.loss_type", Value: c.loss}}})
+	}
+	sw := reporttest.FakeSweep(4, arms...)
+	sw.Manifest.Reference = "exact"
+	sw.Manifest.Varied = []string{"algorithm.loss_type", "reward.noise.false_negative", "reward.noise.false_positive"}
+	return sw
 }
 
 // findingKinds are the kinds in findings.go that are not only parts of other findings.

@@ -26,6 +26,7 @@ func TestAblations(t *testing.T) {
 		"baseline":            "no_baseline reinforce_with_baseline",
 		"baseline-lengthnorm": "loss_type=no_baseline,length_normalization=masked_mean loss_type=no_baseline,length_normalization=masked_normalize loss_type=reinforce_with_baseline,length_normalization=masked_mean loss_type=reinforce_with_baseline,length_normalization=masked_normalize",
 		"clip":                "symmetric clip-higher none",
+		"kl":                  "k3 k3-corrected k2 k1 k1-corrected k1-reward k3-reward",
 		"lengthnorm":          "masked_mean masked_normalize",
 		"losstype":            "grpo bnpo dr_grpo luspo cispo sapo vespo",
 		"offpolicy":           "epochs_per_rollout_batch=1,train_batch_size=256 epochs_per_rollout_batch=1,train_batch_size=64 epochs_per_rollout_batch=2,train_batch_size=256 epochs_per_rollout_batch=2,train_batch_size=64 epochs_per_rollout_batch=4,train_batch_size=256 epochs_per_rollout_batch=4,train_batch_size=64",
@@ -34,9 +35,11 @@ func TestAblations(t *testing.T) {
 		"prompt":              "plain r1_zero",
 		"reward":              "answer format random",
 		"reward-model":        "true learned mixed",
+		"verifier":            "exact both-10 both-20 both-30 both-40 both-50 positives-20 positives-40 negatives-20 negatives-40",
+		"verifier-correction": "none backward forward exact",
 		"stdnorm":             "use_std_normalization=true use_std_normalization=false",
 	}
-	controls := map[string]string{"prompt": "r1_zero", "reward": "format random"}
+	controls := map[string]string{"prompt": "r1_zero", "reward": "format random", "verifier": "both-50"}
 	names := AblationNames()
 	if len(names) != len(want) {
 		t.Errorf("%v", names)
