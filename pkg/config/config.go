@@ -215,10 +215,14 @@ const MaxMajority = 1000
 // pass_at up to n, or 1, 2, 4 and so on up to n, and n.
 func (e *Eval) PassKs(n int) []int { return upTo(n, e.PassAt) }
 
-// MajorityKs is [Eval.PassKs] for maj@k. Above [MaxMajority] completions there are none.
+// MajorityKs is [Eval.PassKs] for maj@k: those of majority_at, or else of pass_at. Above [MaxMajority] completions there
+// are none.
 func (e *Eval) MajorityKs(n int) []int {
 	if n > MaxMajority {
 		return nil
+	}
+	if len(e.MajorityAt) == 0 {
+		return e.PassKs(n)
 	}
 	return upTo(n, e.MajorityAt)
 }
