@@ -65,7 +65,7 @@ var others = map[string][]string{
 	"reward.multi_objective_aggregation": {"normalize_then_sum"}, "reward.overlong_cache": {"40"}, "reward.repetition_n_grams": {"1"},
 	"reward.repetition_max_penalty": {"-2"}, "reward.cosine_correct": {"last_number"}, "reward.cosine_max_len": {"30"},
 	"reward.cosine_min_value_correct": {"0.2"}, "reward.cosine_max_value_correct": {"2"}, "reward.cosine_min_value_wrong": {"-2"}, "reward.cosine_max_value_wrong": {"-0.1"},
-	"reward.noise.false_positive": {"0.3"}, "reward.noise.false_negative": {"0.2"}, "reward.noise.correction": rl.Corrections(),
+	"reward.noise.false_positive": {"0.9"}, "reward.noise.false_negative": {"0.9"}, "reward.noise.correction": rl.Corrections(),
 	"algorithm.type": {"ppo", "dpo"}, "algorithm.loss_type": rl.RecipeNames(), "algorithm.baseline": rl.Baselines(), "algorithm.normalizer": config.Normalizers(),
 	"algorithm.scale_rewards": {"group", "batch", "none"}, "algorithm.use_std_normalization": {"true", "false"}, "algorithm.advantage_eps": {"0.1"},
 	"algorithm.pass_k": {"true"}, "algorithm.gamma": {"0.5"}, "algorithm.cliprange": {"0.0001"}, "algorithm.epsilon_high": {"0.0001", "7", "0.2"}, "algorithm.delta": {"1.3"},
