@@ -201,7 +201,7 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 	root.SetFlagErrorFunc(flagError)
 	for _, f := range []func(*State) *cobra.Command{
 		newTrain, newDPO, newEval, newSweep, newAblate, newAssignment, newReport, newSamples, newStatus, newCancel,
-		newCompare, newGate, newSFT, newRewardModel, newGenerate, newExport, newExplain, newData, newPull, newReward, newBench,
+		newCompare, newGate, newAudit, newSFT, newRewardModel, newGenerate, newExport, newExplain, newData, newPull, newReward, newBench,
 		newConfig, newSchema, newVersion, newMan, newTask,
 	} {
 		root.AddCommand(f(s))

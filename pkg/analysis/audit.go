@@ -177,7 +177,7 @@ func NewAudit(in AuditInput) *Audit {
 	out.New, out.Lost = x.solved(true), x.solved(false)
 	out.Majority = x.majority()
 	out.Gain = x.gain()
-	out.Sets, out.Placebos, out.Drift = x.sets(), x.placebos(), x.drift()
+	out.Sets, out.Placebos, out.Drift = x.sets(), x.placebos(out.PassAt[0]), x.drift()
 	out.Kinds = out.kinds()
 	return out
 }
@@ -317,24 +317,27 @@ func (x *auditor) majority() AuditMajority {
 	if out.BaseLength > 0 {
 		out.K = min(max(1, int(out.TrainedLength/out.BaseLength)), x.n)
 	}
-	at := func(k int) []float64 {
-		maj := make([]float64, x.problem)
-		for i := range maj {
-			for d := range x.Base {
-				maj[i] += stats.MajorityAt(x.n, x.Base[d].Votes[i], 0, k) / 2
+	ks := append(majorityKs(x.n), out.K)
+	at := make([][]float64, len(ks)) // maj@k of each problem
+	for j := range at {
+		at[j] = make([]float64, x.problem)
+	}
+	for i := range x.problem {
+		for d := range x.Base {
+			for j, v := range stats.MajorityAtEach(x.n, x.Base[d].Votes[i], 0, ks) {
+				at[j][i] += v / 2
 			}
 		}
-		return maj
 	}
-	base := at(out.K)
+	base := at[len(ks)-1]
 	unit := 1 / float64(x.problem*x.n)
 	one := x.each(func(r AuditedRun, i int) float64 { return float64(right(&r.Draw, i)) / float64(x.n) })
 	out.Majority, out.Trained = overBoth([][]float64{base}, 0).clip(0, 1), overBoth(one, unit).clip(0, 1)
 	out.Difference = overBoth(x.each(func(r AuditedRun, i int) float64 {
 		return float64(right(&r.Draw, i))/float64(x.n) - base[i]
 	}), unit).clip(-1, 1)
-	for _, k := range majorityKs(x.n) {
-		if mean, _, _ := stats.MeanSD(at(k)); mean >= out.Trained.Mean {
+	for j, k := range ks[:len(ks)-1] {
+		if mean, _, _ := stats.MeanSD(at[j]); mean >= out.Trained.Mean {
 			out.ReachedAt = k
 			break
 		}

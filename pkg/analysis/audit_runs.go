@@ -67,8 +67,9 @@ func (x *auditor) setNames() (names []string) {
 	return names
 }
 
-// placebos compares the gains that the runs stored, of the validation problems.
-func (x *auditor) placebos() []AuditPlacebo {
+// placebos compares the gains that the runs stored, of the validation problems. A placebo that moved no weight is the
+// initial policy, and the difference to it is that of pass@1, first.
+func (x *auditor) placebos(first AuditPassAt) []AuditPlacebo {
 	out := []AuditPlacebo{}
 	for _, p := range x.Placebos {
 		a := AuditPlacebo{Reward: p.Reward, Seeds: []uint64{}, Each: []float64{}}
@@ -96,7 +97,11 @@ func (x *auditor) placebos() []AuditPlacebo {
 		}
 		a.Gain, a.RunGain = overSeeds(a.Each, unit), overSeeds(own, unit)
 		a.Difference = overSeeds(diffs, unit)
-		if !slices.ContainsFunc(rows, func(row []float64) bool { return len(row) < 2 || len(row) != len(rows[0]) }) {
+		switch {
+		case a.Unmoved == len(diffs): // it is the initial policy: two evaluations of it differ by chance alone
+			a.Gain, a.Difference = Interval{}, first.Difference
+			a.RunGain, a.Each = a.Difference, make([]float64, len(a.Each))
+		case !slices.ContainsFunc(rows, func(row []float64) bool { return len(row) < 2 || len(row) != len(rows[0]) }):
 			a.Difference = overBoth(rows, unit)
 		}
 		out = append(out, a)
@@ -208,6 +213,8 @@ func (a *Audit) kinds() []AuditKind {
 	return out
 }
 
-// Same reports whether the runs did not gain more than the placebo. One seed whose problems were not recorded says
-// nothing.
-func (p AuditPlacebo) Same() bool { return stats.IsFinite(p.Difference.Lo) && !p.Difference.Above(0) }
+// Same reports whether the placebo did the same: the runs did not gain more than it by more than chance, and it has
+// half of their gain at least. Without the second, few seeds would make a placebo of any reward.
+func (p AuditPlacebo) Same() bool {
+	return stats.IsFinite(p.Difference.Lo) && !p.Difference.Above(0) && p.Gain.Mean >= p.RunGain.Mean/2
+}

@@ -159,7 +159,7 @@ func TestAuditPlacebo(t *testing.T) {
 			return rundir.Eval{Sampled: rundir.Counts{N: 100, CorrectNum: right, AnswerReward: float64(right) / 100}}
 		}
 		return &rundir.Run{Meta: &rundir.Meta{InitHash: "ab+cd"}, Result: &rundir.Result{Seed: seed, Initial: e(initial),
-			Final: e(final), WeightsSHA256: "cd"}}
+			Final: e(final), WeightsSHA256: "ef"}}
 	}
 	r := rand.New(rand.NewPCG(5, 6))
 	in := AuditInput{Base: [2]rundir.AuditDraw{drawn(r, 0, 16, constant(0.3), 1), drawn(r, 0, 16, constant(0.3), 1)}}
@@ -173,7 +173,7 @@ func TestAuditPlacebo(t *testing.T) {
 	if !slices.Contains(a.Kinds, AuditPlaceboToo) {
 		t.Error(a.Kinds)
 	}
-	if p := a.Placebos[0]; math.Abs(p.Gain.Mean-0.49) > 1e-12 || p.Unmoved != 3 {
+	if p := a.Placebos[0]; math.Abs(p.Gain.Mean-0.49) > 1e-12 || p.Unmoved != 0 {
 		t.Errorf("%+v", p)
 	}
 	for _, run := range placebo.Runs {
@@ -181,5 +181,14 @@ func TestAuditPlacebo(t *testing.T) {
 	}
 	if kinds := NewAudit(in).Kinds; slices.Contains(kinds, AuditPlaceboToo) {
 		t.Error(kinds)
+	}
+
+	// Weights that did not move gain nothing, whatever two evaluations of them say.
+	for _, run := range placebo.Runs {
+		run.Result.Final.Sampled.AnswerReward, run.Result.WeightsSHA256 = 0.8, "cd"
+	}
+	a = NewAudit(in)
+	if p := a.Placebos[0]; p.Unmoved != 3 || p.Gain != (Interval{}) || p.Difference != a.PassAt[0].Difference || p.Same() {
+		t.Errorf("%+v", p)
 	}
 }

@@ -30,7 +30,6 @@ func TestAudit(t *testing.T) {
 	run := func(dir string, o AuditOptions, ctx context.Context) (*Audited, error) {
 		logs, err := rundir.ReadAudit(dir)
 		expect.OK(t, err)
-		expect.OK(t, logs.Open())
 		defer func() { expect.OK(t, logs.Close()) }()
 		o.Logs = logs
 		return Audit(ctx, o)

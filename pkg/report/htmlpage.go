@@ -44,6 +44,7 @@ type page struct {
 	Sweep                 *htmlSweep // of a sweep's page
 	Parts                 []htmlPart // of a study's
 	Run                   *htmlRun   // of a single run's
+	Audit                 *htmlAudit // of an audit
 	SharedHead            string
 	Shared                []string // caveats of all parts
 	Made                  htmlMade

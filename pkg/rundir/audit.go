@@ -12,12 +12,11 @@ import (
 	"grpo/pkg/config"
 )
 
-// Files in the folder of an audit. AuditFile and the files made from it can be made again from the others.
+// Files in the folder of an audit, besides [PassAtKPlot]. AuditFile and the files made from it can be made again from the others.
 const (
 	AuditFile       = "audit.json"
 	AuditTable      = "audit.md"
 	AuditPage       = "audit.html"
-	AuditPlot       = "pass_at_k.png"
 	AuditDrawsFile  = "draws.jsonl" // lines of [AuditDraw]
 	AuditDriftFile  = "drift.jsonl" // lines of [AuditDrift]
 	AuditPlaceboDir = "placebo"     // a sweep
@@ -139,23 +138,38 @@ func (d *AuditDrift) Check() error {
 	return nil
 }
 
-// AuditLogs are the lines of an audit's folder, open for more.
+// AuditLogs are the lines of an audit's folder. The folder is made with the first new line.
 type AuditLogs struct {
 	Draws  []AuditDraw
 	Drifts []AuditDrift
 
 	dir           string
+	release       func() error // nil: no line was added
 	draws, drifts *Log
 }
 
 // ReadAudit reads the lines in the folder of an audit, of which there may be none. A partial last line is left out.
+// Another folder with files is an error.
 func ReadAudit(dir string) (*AuditLogs, error) {
 	l := &AuditLogs{dir: dir}
-	var err error
-	if l.Draws, err = auditLines(dir, AuditDrawsFile, (*AuditDraw).Check); err == nil {
+	err := Allow(dir, KindOther, l.isAudit)
+	if err == nil {
+		l.Draws, err = auditLines(dir, AuditDrawsFile, (*AuditDraw).Check)
+	}
+	if err == nil {
 		l.Drifts, err = auditLines(dir, AuditDriftFile, (*AuditDrift).Check)
 	}
 	return l, err
+}
+
+// isAudit returns an error unless the folder is an audit's.
+func (l *AuditLogs) isAudit() error {
+	for _, name := range []string{AuditFile, AuditDrawsFile, AuditPlaceboDir} {
+		if _, err := os.Lstat(filepath.Join(l.dir, name)); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s has other files, and no audit; give another --out", config.ErrConfig, l.dir)
 }
 
 func auditLines[T any](dir, name string, check func(*T) error) ([]T, error) {
@@ -176,15 +190,18 @@ func auditLines[T any](dir, name string, check func(*T) error) ([]T, error) {
 	return lines, err
 }
 
-// Open opens the files for more lines, without a partial last one. The caller holds the folder.
-func (l *AuditLogs) Open() (err error) {
+// open takes the folder and opens the files for more lines.
+func (l *AuditLogs) open() (err error) {
+	if l.release != nil {
+		return nil
+	}
+	if l.release, err = Claim(l.dir, KindOther, l.isAudit); err != nil {
+		return err
+	}
 	if l.draws, err = openWhole(filepath.Join(l.dir, AuditDrawsFile)); err == nil {
 		l.drifts, err = openWhole(filepath.Join(l.dir, AuditDriftFile))
 	}
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	return nil
+	return err
 }
 
 // openWhole is [OpenLog], which cuts a partial last line.
@@ -205,17 +222,25 @@ func openWhole(path string) (*Log, error) {
 
 // Draw adds a line to draws.jsonl.
 func (l *AuditLogs) Draw(d AuditDraw) error {
+	err := l.open()
+	if err == nil {
+		err = l.draws.Append(d)
+	}
 	l.Draws = append(l.Draws, d)
-	return l.draws.Append(d)
+	return err
 }
 
 // Drift adds a line to drift.jsonl.
 func (l *AuditLogs) Drift(d AuditDrift) error {
+	err := l.open()
+	if err == nil {
+		err = l.drifts.Append(d)
+	}
 	l.Drifts = append(l.Drifts, d)
-	return l.drifts.Append(d)
+	return err
 }
 
-// Close closes the files.
+// Close closes the files and releases the folder.
 func (l *AuditLogs) Close() error {
 	var errs []error
 	for _, log := range []*Log{l.draws, l.drifts} {
@@ -223,18 +248,9 @@ func (l *AuditLogs) Close() error {
 			errs = append(errs, log.Close())
 		}
 	}
-	l.draws, l.drifts = nil, nil
+	if l.release != nil {
+		errs = append(errs, l.release())
+	}
+	l.draws, l.drifts, l.release = nil, nil, nil
 	return errors.Join(errs...)
-}
-
-// AllowAudit returns an error unless an audit may write into the folder: it is missing, empty, or of an audit.
-func AllowAudit(dir string) error {
-	return Allow(dir, KindOther, func() error {
-		for _, name := range []string{AuditFile, AuditDrawsFile, AuditPlaceboDir} {
-			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-				return nil
-			}
-		}
-		return fmt.Errorf("%w: %s has other files, and no audit; give another --out", config.ErrConfig, dir)
-	})
 }

@@ -1,0 +1,75 @@
+package plots
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+
+	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
+	"grpo/pkg/rundir"
+)
+
+// Audit draws pass@k of the initial policy and of the trained ones over k, and marks where the curves cross.
+func Audit(a *analysis.Audit) (Drawing, error) {
+	p := newPanel("k (completions of a problem, logarithmic axis)", "pass@k (share of the problems)")
+	p.setY(yAxis{hi: 1})
+	var ticks plot.ConstantTicks
+	var base, trained curve
+	seeds := make([]analysis.Series, len(a.Seeds))
+	for _, at := range a.PassAt {
+		x := math.Log2(float64(at.K))
+		ticks = append(ticks, plot.Tick{Value: x, Label: strconv.Itoa(at.K)})
+		base.add(x, at.Base)
+		trained.add(x, at.Trained)
+		for s := range seeds {
+			if s < len(at.Each) {
+				seeds[s] = append(seeds[s], analysis.Point{X: x, Y: at.Each[s]})
+			}
+		}
+	}
+	p.X.Tick.Marker = ticks
+	p.X.Min, p.X.Max = 0, max(1, math.Log2(float64(a.Samples)))
+	base.seeds, trained.seeds = []analysis.Series{base.mean}, seeds
+	points := curveOptions{width: thick, seedOpacity: 0.5, markers: allMarkers}
+	p.addCurve("before training", base, atKBefore, points)
+	p.addCurve("after training", trained, atKAfter, points)
+	if at, ok := crossingOf(base.mean, trained.mean); ok && a.Crossing != nil {
+		hollow := glyph(black, markerRadius+2, shape{})
+		p.addMarkers(analysis.Series{at}, hollow)
+		p.addEntry(legendEntry{name: "the curves cross", glyph: hollow})
+	}
+	over := "the problems"
+	if len(a.Seeds) > 1 {
+		over = fmt.Sprintf("n = %d seeds and the problems; thin lines: each seed", len(a.Seeds))
+	}
+	fig := &figure{width: pageWidth, panelHeight: pageHeight, title: "Right within k completions",
+		setting: fmt.Sprintf("%s of %s, %d completions of each", textutil.Count(a.Problems, "problem"),
+			textutil.Printable(a.Split, 0), a.Samples),
+		caption: []string{"Mean, and 95% interval over " + over + "."}}
+	fig.addPanel(1, p)
+	return fig.drawing(rundir.PassAtKPlot, fig.forPhone(), SweepOptions{})
+}
+
+// add appends a mean with its interval.
+func (c *curve) add(x float64, i analysis.Interval) {
+	c.mean = append(c.mean, analysis.Point{X: x, Y: i.Mean})
+	c.lo = append(c.lo, analysis.Point{X: x, Y: i.Lo})
+	c.hi = append(c.hi, analysis.Point{X: x, Y: i.Hi})
+}
+
+// crossingOf is the first point, between those of the curves, at which upper is no longer above lower.
+func crossingOf(lower, upper analysis.Series) (analysis.Point, bool) {
+	for i := 1; i < len(lower); i++ {
+		before, after := upper[i-1].Y-lower[i-1].Y, upper[i].Y-lower[i].Y
+		if before > 0 && after <= 0 {
+			part := before / (before - after)
+			return analysis.Point{
+				X: lower[i-1].X + part*(lower[i].X-lower[i-1].X), Y: lower[i-1].Y + part*(lower[i].Y-lower[i-1].Y),
+			}, true
+		}
+	}
+	return analysis.Point{}, false
+}
