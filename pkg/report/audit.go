@@ -56,6 +56,11 @@ func NewAudit(a *analysis.Audit, title string, notes, command []string, runs []*
 	if len(a.Seeds) == 1 {
 		out.Notes = append(out.Notes, "This is one seed: the intervals are over the problems, and another seed may differ.")
 	}
+	if last := out.last(); last.Base.Mean > 1-1/float64(a.Problems) {
+		out.Notes = append(out.Notes, fmt.Sprintf("The initial policy solves all problems within %s, so none could be newly "+
+			"solved: fewer completions (--samples), or problems that it can't solve (--split unseen), say more.",
+			textutil.Count(last.K, "completion")))
+	}
 	if len(a.Placebos) == 0 {
 		out.Notes = append(out.Notes, "There is no placebo, so it is not known whether another reward would do the same.")
 	}
@@ -127,7 +132,11 @@ func (a *Audit) part(k analysis.AuditKind) (head, line string) {
 		}
 		return "nothing that a placebo did not do", "the gain exceeds the gain of " + listed(than)
 	}
-	return "no gain", fmt.Sprintf("pass@1 goes %s (%s), and %s", change(first), points(first.Difference), chance)
+	line = fmt.Sprintf("pass@1 goes %s (%s), and %s", change(first), points(first.Difference), chance)
+	if last.Difference.Below(0) {
+		line += fmt.Sprintf("; pass@%d falls %s (%s)", last.K, change(last), points(last.Difference))
+	}
+	return "no gain", line
 }
 
 func (a *Audit) add(question, result, verdict string) {
