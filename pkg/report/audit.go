@@ -184,8 +184,8 @@ func (a *Audit) majority() {
 		direction(m.Difference, "training is better", "the vote is better", "not separable"))
 	result, verdict := fmt.Sprintf("not up to %d votes", m.MostK), "no vote reaches it"
 	if m.ReachedAt > 0 {
-		result = fmt.Sprintf("%d votes, %.0f tokens instead of %.0f", m.ReachedAt, float64(m.ReachedAt)*m.BaseLength,
-			m.TrainedLength)
+		result = fmt.Sprintf("%s, %.0f tokens instead of %.0f", textutil.Count(m.ReachedAt, "vote"),
+			float64(m.ReachedAt)*m.BaseLength, m.TrainedLength)
 		verdict = "a vote reaches it"
 	}
 	a.add("Votes before training that reach pass@1 after it", result, verdict)
