@@ -92,7 +92,7 @@ func (q question) typ() int { return strings.IndexByte(operators, q.fact.op) }
 func (q question) problem(number int) Problem {
 	typ := types[q.typ()]
 	return Problem{
-		ID:       "gen-" + typ + "-" + strconv.Itoa(100_000+number)[1:],
+		ID:       "gen-" + typ + "-" + strconv.Itoa(100_000 + number)[1:],
 		Question: q.text(),
 		Answer:   q.write(annotated, q.fact, q.fact.value()),
 		Gold:     strconv.Itoa(q.fact.value()),

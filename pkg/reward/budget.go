@@ -30,7 +30,9 @@ type budget struct {
 }
 
 // reset starts an evaluation.
-func (b *budget) reset() { b.steps, b.text, b.looked = maxSteps/b.part, maxText/b.part, maxSteps/b.part }
+func (b *budget) reset() {
+	b.steps, b.text, b.looked = maxSteps/b.part, maxText/b.part, maxSteps/b.part
+}
 
 func (b *budget) spend(steps, text int) error {
 	b.steps, b.text = b.steps-steps, b.text-text
