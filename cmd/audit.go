@@ -14,6 +14,7 @@ import (
 	"grpo/pkg/infer"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweep/launch"
 	"grpo/pkg/sweepdir"
@@ -93,7 +94,7 @@ samples only these. The folder of an audit as the argument draws its page again.
 	c.Flags().StringVar(&o.ask.Base, "base", "", "initial weights of --model, a `path` (default model.init of -c)")
 	addSplit(c, &o.ask.Split, rundir.SplitVal, "problems to sample")
 	addWhich(c, &o.ask.Which, "last", "; best if the run kept no other")
-	countVar(c.Flags(), &o.ask.Samples, "samples", 64, 2, maxAuditSamples, "completions of each problem")
+	countVar(c.Flags(), &o.ask.Samples, "samples", 64, 2, stats.MaxChoose, "completions of each problem")
 	c.Flags().BoolVar(&o.placebo, "placebo", false, "train the placebos (the default for TinyLM)")
 	c.Flags().BoolVar(&o.noPlacebo, "no-placebo", false, "do not train placebos")
 	countVar(c.Flags(), &o.jobs, "jobs", 0, 0, maxCount, "placebo runs in parallel (0 = one per core)")
@@ -102,9 +103,6 @@ samples only these. The folder of an audit as the argument draws its page again.
 	addThreads(c.Flags(), &o.out.threads, "; does not affect the results")
 	return c
 }
-
-// maxAuditSamples bounds the completions of a problem: the numbers of subsets of more exceed a float64.
-const maxAuditSamples = 1000
 
 func runAudit(ctx context.Context, s *State, o *auditOptions) error {
 	if o.drawn != "" {

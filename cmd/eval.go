@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -118,8 +117,7 @@ func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 	if !ofRun {
 		return path, nil // without the configuration of a run: that of grpo sft is a recipe
 	}
-	best := rundir.CheckpointIn(arg, "best")
-	if o.which == "last" && missing(path) && !missing(best) {
+	if best, only := policy.OnlyBest(arg, path); only && o.which == "last" {
 		if o.whichGiven {
 			return "", fmt.Errorf("evaluate %s: there is no last checkpoint, because the run kept only its "+
 				"best weights (output.keep=best); leave out --which to evaluate these", arg)
@@ -142,11 +140,6 @@ func useCheckpoint(o *evalOptions, note func(string)) (string, error) {
 		}
 	}
 	return path, nil
-}
-
-func missing(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist)
 }
 
 // evalOutput is what --json prints.

@@ -232,18 +232,10 @@ func (x *auditor) baseRight(problem int) int {
 	return right(&x.Base[0], problem) + right(&x.Base[1], problem)
 }
 
-// powers are 1, 2, 4 and so on up to n, and n.
-func powers(n int) (ks []int) {
-	for k := 1; k < n; k *= 2 {
-		ks = append(ks, k)
-	}
-	return append(ks, n)
-}
-
 // passAt is pass@k; that of the initial policy is from the completions of both draws.
 func (x *auditor) passAt() (out []AuditPassAt) {
 	unit := 1 / float64(x.problem*x.n)
-	for _, k := range powers(x.n) {
+	for _, k := range stats.Doubled(1, x.n) {
 		base := make([]float64, x.problem)
 		for i := range base {
 			base[i] = stats.PassAt(2*x.n, x.baseRight(i), k)
@@ -347,7 +339,7 @@ func (x *auditor) majority() AuditMajority {
 
 // majorityKs are the k that a majority is tried with: 1, 2, 3, 4, 6, 8, 12 and so on up to n.
 func majorityKs(n int) (ks []int) {
-	for _, k := range powers(n) {
+	for _, k := range stats.Doubled(1, n) {
 		if between := k * 3 / 4; k > 2 && between > ks[len(ks)-1] {
 			ks = append(ks, between)
 		}

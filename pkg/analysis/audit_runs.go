@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"math"
 	"slices"
 	"strings"
 
@@ -27,7 +26,7 @@ func (x *auditor) sets() []AuditSet {
 			}
 			set.Problems = last.Problems()
 			after = append(after, last.Sampled.AnswerReward)
-			before = append(before, countsValue(sampledOf(first), answerReward))
+			before = append(before, countsValue(DecodedCounts(first, sampled), answerReward))
 		}
 		if len(after) == 0 {
 			continue
@@ -39,13 +38,6 @@ func (x *auditor) sets() []AuditSet {
 		out = append(out, set)
 	}
 	return out
-}
-
-func sampledOf(e *rundir.Eval) *counts {
-	if e == nil {
-		return nil
-	}
-	return &e.Sampled
 }
 
 // setNames are the sets that a run has a last evaluation of, without the audited one.
@@ -145,19 +137,12 @@ func (x *auditor) drift() *AuditDriftMean {
 		n = len(d.Tokens)
 		kl, entropy = append(kl, perToken(d, d.LogRatio)), append(entropy, perToken(d, d.Entropy))
 		base = append(base, perToken(d, d.BaseEntropy))
-		changed, distance = append(changed, orNaN(d.Changed)), append(distance, orNaN(d.Distance))
+		changed, distance = append(changed, deref(d.Changed)), append(distance, deref(d.Distance))
 	}
 	return &AuditDriftMean{
 		Completions: n, KL: overBoth(kl, 0), Entropy: overBoth(entropy, 0), BaseEntropy: overBoth(base, 0),
 		Changed: overSeeds(changed, 0), Distance: overSeeds(distance, 0),
 	}
-}
-
-func orNaN(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
 }
 
 // perToken has for each completion a number whose mean is the sum of x over the sum of the tokens: the linear terms of

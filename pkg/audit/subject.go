@@ -119,11 +119,11 @@ func (s *Subject) runs(note func(string)) error {
 		if err != nil {
 			return err
 		}
-		first, err := config.Load(own)
-		if err != nil {
-			return err
-		}
 		if i == 0 {
+			first, err := config.Load(own)
+			if err != nil {
+				return err
+			}
 			s.Config = first.Config
 		}
 		own.Flags = []config.Flag{{Key: "model.init", Name: "the checkpoint", Value: weights}}
@@ -147,18 +147,13 @@ func checkpoint(dir, which string, note func(string)) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", dir, err)
 	}
-	if !missing(path) {
-		return path, nil
-	}
-	if best := rundir.CheckpointIn(dir, "best"); which == "last" && !missing(best) {
+	if best, only := policy.OnlyBest(dir, path); only && which == "last" {
 		note(fmt.Sprintf("%s kept only its best weights (output.keep=best); auditing these", dir))
 		return best, nil
 	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
 	return "", config.Invalid(fmt.Errorf("%s has no %s checkpoint: its weights are gone, and nothing can be sampled "+
 		"(the same configuration trains the same weights again)", dir, which))
-}
-
-func missing(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist)
 }

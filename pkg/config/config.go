@@ -27,6 +27,7 @@ import (
 	"sync"
 
 	"grpo/internal/yamldoc"
+	"grpo/pkg/stats"
 )
 
 // Config is the configuration of one GRPO run. The zero value is not usable; start
@@ -208,17 +209,14 @@ type Eval struct {
 // LastSamples is the number of completions of a validation or test problem at the last evaluation.
 func (e *Eval) LastSamples() int { return max(e.Samples, e.FinalSamples) }
 
-// MaxMajority is the largest number of completions of a problem from which maj@k is computed.
-const MaxMajority = 1000
-
 // PassKs lists the k of pass@k for an evaluation with n completions of a problem: none for one completion, those of
 // pass_at up to n, or 1, 2, 4 and so on up to n, and n.
 func (e *Eval) PassKs(n int) []int { return upTo(n, e.PassAt) }
 
-// MajorityKs is [Eval.PassKs] for maj@k: those of majority_at, or else of pass_at. Above [MaxMajority] completions there
-// are none.
+// MajorityKs is [Eval.PassKs] for maj@k: those of majority_at, or else of pass_at. Above [stats.MaxChoose] completions
+// there are none.
 func (e *Eval) MajorityKs(n int) []int {
-	if n > MaxMajority {
+	if n > stats.MaxChoose {
 		return nil
 	}
 	if len(e.MajorityAt) == 0 {
@@ -237,10 +235,7 @@ func upTo(n int, chosen []int) (ks []int) {
 			}
 		}
 	default:
-		for k := 1; k < n; k *= 2 {
-			ks = append(ks, k)
-		}
-		ks = append(ks, n)
+		ks = stats.Doubled(1, n)
 	}
 	return ks
 }

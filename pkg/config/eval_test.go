@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"grpo/internal/expect"
+	"grpo/pkg/stats"
 )
 
 // before is the YAML that the first release wrote for c: without the later keys of the section
@@ -147,7 +148,7 @@ func TestKs(t *testing.T) {
 			t.Errorf("%v of %d: %v and %v, want %v", tt.chosen, tt.n, p, m, tt.want)
 		}
 	}
-	if e := (Eval{}); e.MajorityKs(MaxMajority+1) != nil || len(e.PassKs(MaxMajority+1)) != 11 {
+	if e := (Eval{}); e.MajorityKs(stats.MaxChoose+1) != nil || len(e.PassKs(stats.MaxChoose+1)) != 11 {
 		t.Error("more completions than a majority is computed from")
 	}
 	_, err := Load(LoadOptions{Set: []string{"eval.samples=4", "eval.pass_at=[1, x]"}})

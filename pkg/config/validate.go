@@ -8,6 +8,7 @@ import (
 	"grpo/internal/suggest"
 	"grpo/internal/yamldoc"
 	"grpo/pkg/rl"
+	"grpo/pkg/stats"
 )
 
 func (c *Config) train() *Config { return c }
@@ -155,9 +156,9 @@ func (e *Eval) validateSamples(v *validator) {
 	if e.FinalSamples > e.Samples {
 		last = &e.FinalSamples
 	}
-	if len(e.MajorityAt) > 0 && *last > MaxMajority {
+	if len(e.MajorityAt) > 0 && *last > stats.MaxChoose {
 		v.reject("%s can't be computed from more than %s completions: lower %s, or leave majority_at out",
-			&e.MajorityAt, strconv.Itoa(MaxMajority), last)
+			&e.MajorityAt, strconv.Itoa(stats.MaxChoose), last)
 	}
 	for _, field := range []*[]int{&e.PassAt, &e.MajorityAt} {
 		for i, k := range *field {

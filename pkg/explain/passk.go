@@ -18,9 +18,6 @@ type PassKOptions struct {
 // DefaultPassK is a problem that a policy rarely solves.
 func DefaultPassK() PassKOptions { return PassKOptions{N: 16, Correct: 3, K: []int{1, 4, 16}} }
 
-// maxPassN bounds the completions: above, the number of subsets is no float64.
-const maxPassN = 1000
-
 // PassKResult is the result of [PassK].
 type PassKResult struct {
 	N       int        `json:"n"`
@@ -51,8 +48,8 @@ type PassKRow struct {
 func PassK(o PassKOptions) (out PassKResult, err error) {
 	defer named("passk", &err)
 	switch {
-	case o.N < 1 || o.N > maxPassN:
-		return out, fmt.Errorf("%d completions; there must be from 1 to %d (--n)", o.N, maxPassN)
+	case o.N < 1 || o.N > stats.MaxChoose:
+		return out, fmt.Errorf("%d completions; there must be from 1 to %d (--n)", o.N, stats.MaxChoose)
 	case o.Correct < 0 || o.Correct > o.N:
 		return out, fmt.Errorf("%d right completions; there must be from 0 to %d, the number of completions (--correct)",
 			o.Correct, o.N)

@@ -136,11 +136,10 @@ func (a *audit) open() error {
 				a.baseKey))
 		}
 	}
-	e := s.Config.Eval
-	a.sampling = model.Sampling{Temperature: e.Temperature, TopP: e.TopP, TopK: e.TopK, MinTokens: e.MinTokens,
-		MaxTokens: e.MaxTokens}
+	a.sampling = EvaluationOf(s.Config, s.template, a.Samples).Sampling
 	a.prompts = policy.EncodePrompts(s.Policy, s.template, a.problems)
 	h := sha256.New()
+	e := a.sampling
 	_, _ = fmt.Fprintf(h, "%s %d %v %v %d %d %d\n", a.Split, a.Samples, e.Temperature, e.TopP, e.TopK, e.MinTokens,
 		e.MaxTokens) // never fails
 	for i, p := range a.problems {
@@ -265,20 +264,18 @@ func (a *audit) batch(s *session, opt model.Sampling, of rundir.AuditDraw, from 
 	}
 	var tally Counter
 	for i := range of.Votes {
-		right, others := 0, map[string]int{}
+		given := newAnswers()
 		for _, c := range completions[i*a.Samples : (i+1)*a.Samples] {
 			text := s.Policy.Decode(c.Tokens)
 			v := gsm8k.Grade(text, c.Ended, a.problems[from+i].Gold)
 			tally.Add(v, c)
-			if answer, ok := gsm8k.FinalAnswer(text, c.Ended); v.Right {
-				right++
-			} else if ok {
-				others[answer]++
-			}
+			given.add(text, c.Ended, v)
 		}
-		of.Votes[i] = []int{right}
-		for _, n := range others {
-			of.Votes[i] = append(of.Votes[i], n)
+		of.Votes[i] = []int{given.correct()}
+		for answer, n := range given.count {
+			if answer != given.right {
+				of.Votes[i] = append(of.Votes[i], n)
+			}
 		}
 		slices.SortFunc(of.Votes[i][1:], func(x, y int) int { return y - x })
 	}

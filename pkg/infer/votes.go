@@ -11,22 +11,16 @@ import (
 type votes struct {
 	group          int // completions of a problem
 	passAt, majAt  []int
-	seen           int            // completions of the current problem
-	answers        map[string]int // index of each answer of the current problem
-	count          []int          // votes for each
-	right, correct int            // index of the right answer, -1 without one; completions that are right
-	pass, majority [][]float64    // for each k, the estimates of the problems
+	seen           int         // completions of the current problem
+	given          answers     // by these
+	pass, majority [][]float64 // for each k, the estimates of the problems
 }
 
 func newVotes(e Evaluation, group int) votes {
 	v := votes{group: group, passAt: e.PassAt, majAt: e.Majority,
 		pass: make([][]float64, len(e.PassAt)), majority: make([][]float64, len(e.Majority))}
-	v.next()
+	v.given = newAnswers()
 	return v
-}
-
-func (v *votes) next() {
-	v.seen, v.answers, v.count, v.right, v.correct = 0, map[string]int{}, nil, -1, 0
 }
 
 // add counts a completion with its verdict. Completions without an answer do not vote.
@@ -35,28 +29,51 @@ func (v *votes) add(text string, ended bool, verdict gsm8k.Verdict) {
 		return
 	}
 	v.seen++
-	if answer, ok := gsm8k.FinalAnswer(text, ended); ok {
-		i, known := v.answers[answer]
-		if !known {
-			i = len(v.count)
-			v.answers[answer], v.count = i, append(v.count, 0)
-		}
-		v.count[i]++
-		if verdict.Right {
-			v.right = i
-			v.correct++
-		}
-	}
+	v.given.add(text, ended, verdict)
 	if v.seen < v.group {
 		return
 	}
 	for i, k := range v.passAt {
-		v.pass[i] = append(v.pass[i], stats.PassAt(v.group, v.correct, k))
+		v.pass[i] = append(v.pass[i], stats.PassAt(v.group, v.given.correct(), k))
 	}
-	for i, share := range stats.MajorityAtEach(v.group, v.count, v.right, v.majAt) {
+	for i, share := range stats.MajorityAtEach(v.group, v.given.count, v.given.right, v.majAt) {
 		v.majority[i] = append(v.majority[i], share)
 	}
-	v.next()
+	v.seen, v.given = 0, newAnswers()
+}
+
+// answers counts the answers of the completions of one problem, in the order of their first.
+type answers struct {
+	index map[string]int
+	count []int
+	right int // index of the right answer; -1: nobody gave it
+}
+
+func newAnswers() answers { return answers{index: map[string]int{}, right: -1} }
+
+// add counts a completion's answer, if it has one.
+func (a *answers) add(text string, ended bool, verdict gsm8k.Verdict) {
+	answer, ok := gsm8k.FinalAnswer(text, ended)
+	if !ok {
+		return
+	}
+	i, known := a.index[answer]
+	if !known {
+		i = len(a.count)
+		a.index[answer], a.count = i, append(a.count, 0)
+	}
+	a.count[i]++
+	if verdict.Right {
+		a.right = i
+	}
+}
+
+// correct is the number of right completions: all give the same number.
+func (a *answers) correct() int {
+	if a.right < 0 {
+		return 0
+	}
+	return a.count[a.right]
 }
 
 // estimates are pass@k and maj@k over the problems, none without problems.

@@ -213,6 +213,17 @@ func WeightsAt(path, which string) (weights string, ofRun bool, err error) {
 	return weights, true, err
 }
 
+// OnlyBest reports whether a run lacks the weights that [WeightsAt] found, but kept its best ones, and returns the path
+// of these.
+func OnlyBest(dir, weights string) (best string, only bool) {
+	missing := func(path string) bool {
+		_, err := os.Stat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	best = rundir.CheckpointIn(dir, "best")
+	return best, missing(weights) && !missing(best)
+}
+
 // ReadOwn reads a checkpoint in a result folder.
 func ReadOwn(path string) (*model.Checkpoint, error) {
 	if err := regular.Check(path, regular.MaxCheckpoint); err != nil {

@@ -11,8 +11,8 @@ import (
 
 // AtKTable has pass@k and maj@k of evaluations, a row for each k of each; it has no rows if they have neither.
 func AtKTable(evals []rundir.Eval) Table {
-	t := Table{Columns: []Column{{Head: "split", Text: true}, {Head: "k"}, {Head: "pass@k"}, {Head: "95% interval", Text: true},
-		{Head: "maj@k"}, {Head: "95% interval", Text: true}}}
+	t := Table{Columns: []Column{{Head: "split", Text: true}, {Head: "k"}, {Head: "pass@k"},
+		{Head: "95% interval", Text: true}, {Head: "maj@k"}, {Head: "95% interval", Text: true}}}
 	for i := range evals {
 		for _, k := range analysis.KsOf(&evals[i]) {
 			cells := []string{splitName(evals[i].Split), fmt.Sprint(k)}
@@ -32,6 +32,15 @@ func AtKTable(evals []rundir.Eval) Table {
 
 var atKHeads = []string{"pass@k, before", "pass@k, after", "maj@k, before", "maj@k, after"}
 
+// atKColumns are the columns before with one for k and those of [atKHeads].
+func atKColumns(before Column) []Column {
+	columns := []Column{before, {Head: "k"}}
+	for _, head := range atKHeads {
+		columns = append(columns, Column{Head: head + " [95%]"})
+	}
+	return columns
+}
+
 // atKCells are the columns of [atKHeads] for one k, from what of prefix and kind gives.
 func atKCells(of func(prefix, kind string) string) (cells []string) {
 	for _, kind := range []string{analysis.PassAtPrefix, analysis.MajorityAtPrefix} {
@@ -42,10 +51,7 @@ func atKCells(of func(prefix, kind string) string) (cells []string) {
 
 // runAtKTable has pass@k and maj@k of a run before and after training, on each set.
 func runAtKTable(r *rundir.Run) Table {
-	t := Table{Label: "pass@k and maj@k", Columns: []Column{{Head: "split", Text: true}, {Head: "k"}}}
-	for _, head := range atKHeads {
-		t.Columns = append(t.Columns, Column{Head: head + " [95%]"})
-	}
+	t := Table{Label: "pass@k and maj@k", Columns: atKColumns(Column{Head: "split", Text: true})}
 	for _, split := range analysis.SetsOf(r) {
 		before, after := analysis.Evaluation(r, split, analysis.AtStart), analysis.Evaluation(r, split, analysis.AtEnd)
 		for _, k := range analysis.KsOf(before, after) {
@@ -69,10 +75,7 @@ func runAtKTable(r *rundir.Run) Table {
 
 // atKTable has pass@k and maj@k of each arm on the validation problems; it has no rows if no run has them.
 func (a *Report) atKTable() Table {
-	t := Table{Label: "pass@k and maj@k", Columns: []Column{{Head: "arm", Text: true, Wrap: "middle"}, {Head: "k"}}}
-	for _, head := range atKHeads {
-		t.Columns = append(t.Columns, Column{Head: head + " [95%]"})
-	}
+	t := Table{Label: "pass@k and maj@k", Columns: atKColumns(Column{Head: "arm", Text: true, Wrap: "middle"})}
 	for i := range a.Arms {
 		arm := &a.Arms[i]
 		for _, k := range arm.Ks() {

@@ -12,7 +12,8 @@ import (
 	"grpo/pkg/config"
 )
 
-// Files in the folder of an audit, besides [PassAtKPlot]. AuditFile and the files made from it can be made again from the others.
+// Files in the folder of an audit, besides [PassAtKPlot]. AuditFile and the files made from it can be made again from
+// the others.
 const (
 	AuditFile       = "audit.json"
 	AuditTable      = "audit.md"

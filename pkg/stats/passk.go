@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// MaxChoose is the largest number of completions of which all numbers of subsets are a float64.
+const MaxChoose = 1000
+
 // PassAt is the unbiased estimate of pass@k, the chance that at least one of k completions of a problem is right,
 // from n completions of which c are right (Chen et al. 2021, arXiv:2107.03374):
 //
@@ -43,7 +46,7 @@ func MajorityAtEach(n int, votes []int, right int, ks []int) []float64 {
 		silent -= v
 	}
 	for _, k := range ks {
-		if k < 1 || k > n || n > 1000 || silent < 0 || right >= len(votes) {
+		if k < 1 || k > n || n > MaxChoose || silent < 0 || right >= len(votes) {
 			panic(fmt.Sprintf("stats: MajorityAt of %v among %d, k = %d", votes, n, k))
 		}
 	}

@@ -12,11 +12,15 @@ type Look struct {
 // PlannedLooks are the looks of a plan that begins with from seeds and ends with at most to: the
 // seeds double from look to look. [LooksAt] has their levels.
 func PlannedLooks(from, to int) []Look {
-	var seeds []int
+	return LooksAt(Doubled(from, to))
+}
+
+// Doubled are from, twice from and so on below to, and to.
+func Doubled(from, to int) (out []int) {
 	for n := from; n < to; n *= 2 {
-		seeds = append(seeds, n)
+		out = append(out, n)
 	}
-	return LooksAt(append(seeds, to))
+	return append(out, to)
 }
 
 // LooksAt are looks at these numbers of seeds. The first gets half of [Alpha], each later one half of
