@@ -36,9 +36,9 @@ func Audit(a *analysis.Audit) (Drawing, error) {
 	points := curveOptions{width: thick, seedOpacity: 0.5, markers: allMarkers}
 	p.addCurve("before training", base, atKBefore, points)
 	p.addCurve("after training", trained, atKAfter, points)
-	if at, ok := crossingOf(base.mean, trained.mean); ok && a.Crossing != nil {
+	if at := crossings(base.mean, trained.mean); len(at) > 0 && a.Crossing != nil {
 		hollow := glyph(black, markerRadius+2, shape{})
-		p.addMarkers(analysis.Series{at}, hollow)
+		p.addMarkers(at[:1], hollow)
 		p.addEntry(legendEntry{name: "the curves cross", glyph: hollow})
 	}
 	over := "the problems"
@@ -58,18 +58,4 @@ func (c *curve) add(x float64, i analysis.Interval) {
 	c.mean = append(c.mean, analysis.Point{X: x, Y: i.Mean})
 	c.lo = append(c.lo, analysis.Point{X: x, Y: i.Lo})
 	c.hi = append(c.hi, analysis.Point{X: x, Y: i.Hi})
-}
-
-// crossingOf is the first point, between those of the curves, at which upper is no longer above lower.
-func crossingOf(lower, upper analysis.Series) (analysis.Point, bool) {
-	for i := 1; i < len(lower); i++ {
-		before, after := upper[i-1].Y-lower[i-1].Y, upper[i].Y-lower[i].Y
-		if before > 0 && after <= 0 {
-			part := before / (before - after)
-			return analysis.Point{
-				X: lower[i-1].X + part*(lower[i].X-lower[i-1].X), Y: lower[i-1].Y + part*(lower[i].Y-lower[i-1].Y),
-			}, true
-		}
-	}
-	return analysis.Point{}, false
 }

@@ -57,6 +57,9 @@ func TestFiguresAgainstGolden(t *testing.T) {
 		}
 		return runs
 	}
+	often := func(t *testing.T) []*rundir.Run {
+		return []*rundir.Run{sampledOften(reporttest.SynthRun(t, 1, 50)), sampledOften(reporttest.SynthRun(t, 2, 50))}
+	}
 	tests := []struct {
 		name  string
 		build builder
@@ -67,6 +70,7 @@ func TestFiguresAgainstGolden(t *testing.T) {
 		{"validation-odd", runsValidation, odd},
 		{"training-one", runsTraining, one},
 		{"training-odd", runsTraining, odd},
+		{"pass-at-k", runsPassAtK, often},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

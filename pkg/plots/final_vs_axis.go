@@ -37,8 +37,9 @@ func (v *view) finalVsAxis(x, lines int) *figure {
 	})
 }
 
-// finalAgainst draws the last validation of the arms of lines against their values on an axis.
-func (v *view) finalAgainst(axis sweepdir.Axis, groups []finalLine, value func(arm int) string) *figure {
+// finalAgainst draws the last validation of the arms of lines against their values on an axis. The arms knees have a
+// ring: the first of their lines that are clearly worse than the first arm.
+func (v *view) finalAgainst(axis sweepdir.Axis, groups []finalLine, value func(arm int) string, knees ...int) *figure {
 	pos := newPosition(axis)
 	p := newPanel(axisName(axis)+pos.kind, rewardLabel(atEnd(v.runs)))
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = pos.lo, pos.hi, 0, 1
@@ -52,13 +53,18 @@ func (v *view) finalAgainst(axis sweepdir.Axis, groups []finalLine, value func(a
 		spread = 0.4 * pos.gap
 	}
 	var all []estimate
+	var ringed analysis.Series
 	for k, group := range groups {
 		s := armStyles[k%overlayMax]
 		offset := slot * (float64(k) - float64(len(groups)-1)/2)
 		var estimates []estimate
 		for _, i := range group.arms {
 			if a := &v.Arms[i]; a.Of(analysis.FinalMetric).N > 0 {
-				estimates = append(estimates, v.finalEstimate(a, pos.at[value(i)]+offset, s))
+				e := v.finalEstimate(a, pos.at[value(i)]+offset, s)
+				estimates = append(estimates, e)
+				if slices.Contains(knees, i) {
+					ringed = append(ringed, analysis.Point{X: e.place, Y: e.mean})
+				}
 			}
 		}
 		if len(estimates) == 0 {
@@ -82,6 +88,10 @@ func (v *view) finalAgainst(axis sweepdir.Axis, groups []finalLine, value func(a
 	}
 	p.addLevels(v.levels()...)
 	p.addEstimates(all, spread)
+	if ring := glyph(black, meanRadius+3, shape{}); len(ringed) > 0 {
+		p.addMarkers(ringed, ring)
+		p.addEntry(legendEntry{name: "first clearly worse than " + v.Arms[groups[0].arms[0]].Name(), glyph: ring})
+	}
 	fig := &figure{
 		title: "Final validation answer reward against " + axisName(axis),
 		width: v.width(pageWidth), panelHeight: pageHeight, rows: [][]*panel{{p}}, caption: v.finalCaption(false),

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
+	"grpo/pkg/analysis"
 	"grpo/pkg/sweepdir"
 )
 
 // finalVsNoise draws the last validation against the error rate of the verifier, with a line for each kind of
-// errors; all begin at the arm without errors.
+// errors; all begin at the arm without errors. A ring is the first rate that is clearly worse.
 func finalVsNoise(v *view) *figure {
 	axis := sweepdir.Axis{Key: "reward.noise", Label: "error rate of the verifier"}
 	rates := map[int]string{}
@@ -21,11 +23,24 @@ func finalVsNoise(v *view) *figure {
 			axis.Values = append(axis.Values, rates[arm])
 		}
 	}
+	var knees []int
+	var texts []string
+	for i := range v.Findings {
+		if f := &v.Findings[i]; f.Kind == analysis.NoiseKnee {
+			knees = append(knees, f.Arms[0])
+			texts = append(texts, f.Keys[0]+" at "+f.Values[len(f.Values)-1]+", lower by "+
+				analysis.WithInterval(f.Numbers.Mean, f.Numbers.Lo, f.Numbers.Hi))
+		}
+	}
 	number := func(s string) float64 {
 		x, _ := strconv.ParseFloat(s, 64)
 		return x
 	}
 	slices.SortFunc(axis.Values, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
 	axis.Values = slices.Compact(axis.Values)
-	return v.finalAgainst(axis, lines, func(arm int) string { return rates[arm] })
+	fig := v.finalAgainst(axis, lines, func(arm int) string { return rates[arm] }, knees...)
+	if fig != nil && len(knees) > 0 {
+		fig.caption = append(fig.caption, "Rings: "+strings.Join(texts, "; ")+".")
+	}
+	return fig
 }
