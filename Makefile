@@ -125,7 +125,7 @@ nfs-test: ## sweeps of two machines on a real NFS export; Debian and root, insta
 	internal/nfstest/nfs-test kill
 
 page-test: ## reports and status pages in headless Chromium with axe-core; needs the network, installs what it needs on Debian (4 minutes)
-	internal/pagetest/page-test results/assignment/report.html
+	internal/pagetest/page-test results/assignment/report.html results/audit/tinylm/audit.html
 
 slurm-test: ## a sweep on a real Slurm of one node; Debian and root, installs what it needs (4 minutes)
 	internal/slurmtest/slurm-test
