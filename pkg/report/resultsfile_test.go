@@ -368,6 +368,7 @@ func TestEscapeMarkdown(t *testing.T) {
 		"lr=0.001, seed 1":            "lr=0.001, seed 1",
 		"4.1 points [1.2, 7.0] (n=4)": "4.1 points [1.2, 7.0] (n=4)",
 		"a|b\\|c":                     `a\|b\\\|c`,
+		"loss -A*logp":                `loss -A\*logp`,
 		"![x](http://evil/x.png)":     `![x]\(http://evil/x.png)`,
 		"<img src=x> `code`":          "&lt;img src=x> 'code'",
 		"line\nto continue: \x1b[2J":  `line\\nto continue: \\x1b[2J`,

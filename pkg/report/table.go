@@ -158,12 +158,12 @@ func (t *Table) notesBelow() string {
 }
 
 // escapeMarkdown keeps text from data inside its cell or paragraph: it makes no
-// column, no HTML, no code, no link and no image.
+// column, no HTML, no code, no emphasis, no link and no image.
 func escapeMarkdown(s string) string {
 	return markdownEscapes.Replace(textutil.Printable(s, 0))
 }
 
-var markdownEscapes = strings.NewReplacer("|", `\|`, `\`, `\\`, "<", "&lt;", "`", "'", "](", `]\(`)
+var markdownEscapes = strings.NewReplacer("|", `\|`, `\`, `\\`, "<", "&lt;", "`", "'", "*", `\*`, "](", `]\(`)
 
 // CSV is the table without its notes.
 func (t *Table) CSV() []byte {
