@@ -158,6 +158,7 @@ than a minute, it stops there and reports a lower bound.`,
   grpo sweep group_size --values 4,8,16 --lr 3e-4
   grpo sweep lr --values "log(1e-4,1e-2,n=5)"
   grpo sweep --axis lr=3e-4,1e-3 --axis loss_type=no_baseline,reinforce_with_baseline
+  grpo sweep loss_expr --values "-A*logp,-min(ratio*A, clip(ratio, 1-eps, 1+eps)*A)" --set train_batch_size=128
   grpo sweep lr --values 1e-3,3e-3 --seeds 1,2 -c smoke --out /tmp/rates
   grpo sweep lr --dry-run`,
 		Args: takes("one KEY, or several with --axis", 0, 1),
@@ -176,7 +177,7 @@ than a minute, it stops there and reports a lower bound.`,
 	o.add(c)
 	c.Flags().StringVar(&values, "values", "",
 		"values `V1,V2` of KEY, e.g. 1e-4,1e-3, or log(1e-5,1e-2,n=8): 8 values, evenly spaced on a "+
-			"logarithmic scale (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
+			"logarithmic scale; commas in brackets separate nothing (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
 	c.Flags().StringArrayVar(&axes, "axis", nil,
 		"axis `KEY=V1,V2` of a grid; values as for --values (repeatable)")
 	completeSettings(c, "axis", func() []string { return sweepableKeys("=") })

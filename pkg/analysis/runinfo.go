@@ -53,6 +53,7 @@ type RunInfo struct {
 	Algorithm struct {
 		Type     string `yaml:"type"`
 		LossType string `yaml:"loss_type"`
+		LossExpr string `yaml:"loss_expr"`
 		DPO      struct {
 			LossType  any    `yaml:"loss_type"` // a list
 			PairsFile string `yaml:"pairs_file"`
@@ -86,7 +87,10 @@ func ReadInfo(r *rundir.Run) (RunInfo, error) {
 		a.Train.Steps = r.Status.Steps
 	}
 	a.Name = textutil.Printable(cmp.Or(a.Name, filepath.Base(r.Dir)), 0)
-	if a.IsDPO() {
+	switch {
+	case a.Algorithm.LossExpr != "":
+		a.Algorithm.LossType = "loss " + textutil.Shorten(a.Algorithm.LossExpr)
+	case a.IsDPO():
 		a.Algorithm.LossType = "DPO " + strings.Trim(fmt.Sprint(a.Algorithm.DPO.LossType), "[]")
 	}
 	a.Algorithm.LossType = textutil.Printable(a.Algorithm.LossType, 0)

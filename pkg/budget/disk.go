@@ -60,7 +60,7 @@ func logBytes(cfg config.Config) float64 {
 func CheckpointBytes(m *policy.Model, cfg config.Config) float64 {
 	a, one := cfg.Algorithm, m.Size.ParamBytes()
 	bytes := 3 * one // the weights and two moments
-	if a.Beta != 0 && (!m.IsDecoder() || a.RefModelSyncSteps > 0) {
+	if a.NeedsReference() && (!m.IsDecoder() || a.RefModelSyncSteps > 0) {
 		bytes += one
 	}
 	if cfg.Rollout.ResampleEveryNSteps > 1 {

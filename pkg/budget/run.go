@@ -75,7 +75,7 @@ func runParts(m *policy.Model, cfg config.Config, d Data, lengths []int, threads
 	}
 	score := learn
 	score.Critic = a.Type == "ppo"
-	if a.Beta != 0 || a.Type == "dpo" && !a.FromFile() { // the reference
+	if a.NeedsReference() || a.Type == "dpo" && !a.FromFile() {
 		sets++
 		score.Scorers++
 	}

@@ -15,15 +15,19 @@ import (
 type Algorithm struct {
 	Type     string `yaml:"type" of:"grpo|ppo|dpo" neutral:"grpo"`
 	LossType string `yaml:"loss_type" of:"losses" needs:"policy-loss"` // see [Algorithm.BaseLoss]
+	// LossExpr takes the place of the policy term of LossType, and AdvantageExpr that of baseline and normalizer:
+	// see formulas.go.
+	LossExpr string `yaml:"loss_expr,omitempty" neutral:"" needs:"advantages"`
 
 	// Baseline, Normalizer, ScaleRewards and UseStdNormalization are names of one choice: see [Algorithm.Advantages].
 	// After [Resolve] UseStdNormalization agrees with Normalizer and ScaleRewards, if one of these is given.
-	Baseline            rl.Baseline   `yaml:"baseline" of:"baselines|" neutral:"" needs:"advantages"`
-	Normalizer          rl.Normalizer `yaml:"normalizer" of:"normalizers|" neutral:"" needs:"advantages"`
-	ScaleRewards        string        `yaml:"scale_rewards" of:"group|batch|none|" neutral:"" needs:"advantages"`
-	UseStdNormalization bool          `yaml:"use_std_normalization" needs:"advantages baseline"`
-	AdvantageEps        float64       `yaml:"advantage_eps" in:"nonNegative" needs:"advantages eps"`
-	PassK               bool          `yaml:"pass_k" neutral:"false"`
+	Baseline            rl.Baseline   `yaml:"baseline" of:"baselines|" neutral:"" needs:"advantages no-formula"`
+	Normalizer          rl.Normalizer `yaml:"normalizer" of:"normalizers|" neutral:"" needs:"advantages no-formula"`
+	ScaleRewards        string        `yaml:"scale_rewards" of:"group|batch|none|" neutral:"" needs:"advantages no-formula"`
+	UseStdNormalization bool          `yaml:"use_std_normalization" needs:"advantages no-formula baseline"`
+	AdvantageEps        float64       `yaml:"advantage_eps" in:"nonNegative" needs:"advantages no-formula eps"`
+	PassK               bool          `yaml:"pass_k" neutral:"false" needs:"no-formula"`
+	AdvantageExpr       string        `yaml:"advantage_expr,omitempty" neutral:"" needs:"group-advantages"`
 	Gamma               float64       `yaml:"gamma" in:"share" neutral:"1" needs:"advantages"`
 
 	Cliprange   float64 `yaml:"cliprange" in:"positive" needs:"loss.epsilon ratio"`
@@ -43,7 +47,7 @@ type Algorithm struct {
 	UseBiasCorrectionKL bool           `yaml:"use_bias_correction_kl" neutral:"false" needs:"beta kl_in"`
 	// After each RefModelSyncSteps steps (0 = never) the reference becomes
 	// alpha * policy + (1 - alpha) * reference.
-	RefModelSyncSteps  int     `yaml:"ref_model_sync_steps" in:"counterOrNone" neutral:"0" needs:"beta moves"`
+	RefModelSyncSteps  int     `yaml:"ref_model_sync_steps" in:"counterOrNone" neutral:"0" needs:"reference moves"`
 	RefModelMixupAlpha float64 `yaml:"ref_model_mixup_alpha" in:"share" neutral:"0.6" needs:"sync moves"`
 
 	// With UseAdaptiveEntropy, EntropyCoef is the initial coefficient, which then moves by EntropyCoefDelta a step
@@ -56,8 +60,8 @@ type Algorithm struct {
 	EntropyCoefMax     float64 `yaml:"entropy_coef_max" in:"nonNegative" neutral:"1" needs:"adaptive-entropy"`
 
 	TopEntropyQuantile     float64 `yaml:"top_entropy_quantile" in:"share" neutral:"1" needs:"advantages"`
-	OffPolicyMask          bool    `yaml:"off_policy_mask" neutral:"false" needs:"advantages ratio"`
-	OffPolicyMaskThreshold float64 `yaml:"off_policy_mask_threshold" in:"nonNegative" neutral:"0" needs:"mask ratio"`
+	OffPolicyMask          bool    `yaml:"off_policy_mask" neutral:"false" needs:"advantages off-policy"`
+	OffPolicyMaskThreshold float64 `yaml:"off_policy_mask_threshold" in:"nonNegative" neutral:"0" needs:"mask off-policy"`
 	// Masked completions still count in their group's baseline.
 	MaskTruncatedCompletions bool `yaml:"mask_truncated_completions" neutral:"false" needs:"advantages"`
 	SkipFlatGroups           bool `yaml:"skip_flat_groups" neutral:"false" needs:"advantages"`
@@ -129,6 +133,9 @@ func (a Algorithm) Loss() rl.LossConfig {
 		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.recipe().EntropyOverAll,
 		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
 	}
+	if a.LossExpr != "" {
+		c.Loss, c.Formula = "", a.formula()
+	}
 	if a.Beta != 0 && a.KLIn == "loss" {
 		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, a.KLEstimator, a.UseBiasCorrectionKL
 	}
@@ -142,7 +149,7 @@ func (a Algorithm) Loss() rl.LossConfig {
 //	ppo                                 none, whiten_tokens (none without use_std_normalization)
 //	else                                group_mean, group_std (none without use_std_normalization)
 //
-// Not used with pass_k and normalize_then_sum, which define their own advantages.
+// Not used with pass_k, advantage_expr and normalize_then_sum, which define their own advantages.
 func (a Algorithm) Advantages() (baseline rl.Baseline, normalizer rl.Normalizer) {
 	baseline, normalizer = rl.BaselineGroupMean, rl.NormalizerNone
 	switch {

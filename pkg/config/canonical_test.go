@@ -255,6 +255,8 @@ func drawAlgorithm(t *rapid.T, c *Config) {
 	}
 	values["algorithm.dpo.pairs_file"], values["algorithm.dpo.eval_pairs_file"] = []string{"", "pairs.jsonl"}, []string{"", "held.jsonl"}
 	values["algorithm.teacher"] = []string{"", "base", "x.safetensors"}
+	values["algorithm.loss_expr"] = []string{"", "-ratio*A", "-min(ratio*A, clip(ratio, 1-eps, 1+eps_high)*A) + 0.1*(logp - ref)**2", "-A*"}
+	values["algorithm.advantage_expr"] = []string{"", "r - mean", "\"r"}
 	var keys []string
 	for _, f := range keysOf(c) {
 		if strings.HasPrefix(f.path, "algorithm.") || strings.HasPrefix(f.path, "reward.") && f.value.Kind() != reflect.Slice {

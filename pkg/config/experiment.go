@@ -27,7 +27,7 @@ func Experiment(c Config) Config {
 	if a.EpsilonHigh == a.Cliprange && a.BaseLoss() != rl.CISPO {
 		a.EpsilonHigh = 0
 	}
-	if !a.PassK && c.Reward.MultiObjectiveAggregation == "sum_then_normalize" {
+	if !a.PassK && a.AdvantageExpr == "" && c.Reward.MultiObjectiveAggregation == "sum_then_normalize" {
 		a.Baseline, a.Normalizer = a.Advantages()
 		a.ScaleRewards, a.UseStdNormalization = "", true
 		if a.BaseLoss() == rl.NoBaseline {
@@ -65,6 +65,8 @@ func (a *Algorithm) plainLoss(offPolicy bool) {
 	switch {
 	case base == rl.NoBaseline:
 	case a.recipe().EntropyOverAll && bonus && a.TopEntropyQuantile < 1:
+	case a.LossExpr != "": // whatever the loss type
+		a.LossType = string(rl.ReinforceWithBaseline)
 	case offPolicy || capped || level == rl.SequenceSum && base != rl.GeoMean || oneRatio && ofTokens:
 		a.LossType = string(base)
 	default:

@@ -73,13 +73,21 @@ var needs = map[string]need{
 	// algorithm
 	"policy-loss": {"algorithm.type", "its loss is algorithm.dpo.loss_type", true, notDPO},
 	"advantages":  {"algorithm.type", "it has no advantages and no importance ratio; leave this key out", false, notDPO},
-	"kl":          {"algorithm.type", "the weight of its KL divergence is algorithm.dpo.beta", false, notDPO},
+	"group-advantages": {"algorithm.type", "formulas are for groups of grpo: the baseline of ppo is its critic, and dpo has " +
+		"no advantages; leave this key out", false, func(c *Config) bool { return c.Algorithm.Type == "grpo" }},
+	"no-formula": {"algorithm.advantage_expr", "that is the advantage; leave one of them out", false,
+		func(c *Config) bool { return c.Algorithm.AdvantageExpr == "" }},
+	"kl": {"algorithm.type", "the weight of its KL divergence is algorithm.dpo.beta", false, notDPO},
 	"baseline": {"algorithm.loss_type", "it uses the raw rewards", true,
 		func(c *Config) bool { return c.Algorithm.BaseLoss() != rl.NoBaseline }},
-	"eps":   {"", "advantages are not divided by a standard deviation or mean of the rewards", true, (*Config).usesEps},
-	"ratio": {"train.train_batch_size", onPolicy, true, (*Config).offPolicy},
+	"eps":        {"", "advantages are not divided by a standard deviation or mean of the rewards", true, (*Config).usesEps},
+	"off-policy": {"train.train_batch_size", onPolicy, true, (*Config).offPolicy},
+	"ratio": {"train.train_batch_size", onPolicy, true, func(c *Config) bool {
+		return c.offPolicy() || c.Algorithm.LossExpr != "" // which may use these keys for something else
+	}},
 	"high-ratio": {"train.train_batch_size", onPolicy, true, func(c *Config) bool {
-		return c.offPolicy() || c.Algorithm.BaseLoss() == rl.CISPO // its largest ratio is required, and matters below 1
+		a := &c.Algorithm // cispo's largest ratio is required, and matters below 1
+		return c.offPolicy() || a.BaseLoss() == rl.CISPO || a.LossExpr != ""
 	}},
 	"constant": {"algorithm.length_normalization", "it is for masked_normalize, constant and seq-mean-token-sum-norm",
 		true, func(c *Config) bool {
@@ -88,6 +96,8 @@ var needs = map[string]need{
 		}},
 	"beta": {"algorithm.beta", "set beta, or leave this key out", false,
 		func(c *Config) bool { return c.Algorithm.Beta != 0 }},
+	"reference": {"algorithm.beta", "set beta, name ref in loss_expr, or leave this key out", false,
+		func(c *Config) bool { return c.Algorithm.NeedsReference() }},
 	"kl_in": {"algorithm.kl_in", "use loss, or leave this key out", false,
 		func(c *Config) bool { return c.Algorithm.KLIn == "loss" }},
 	"sync": {"algorithm.ref_model_sync_steps", "set ref_model_sync_steps, or leave this key out", false,
@@ -154,7 +164,7 @@ func notDPO(c *Config) bool { return c.Algorithm.Type != "dpo" }
 // needOf returns the need of a name under c: one of [needs] or of a family:
 //
 //	reward.X  reward.functions has X
-//	loss.X    the loss of tokens has the option X (rl.LossesWith), and it is not dpo
+//	loss.X    the loss of tokens has the option X (rl.LossesWith), or loss_expr uses it, and it is not dpo
 //	dpo.X     the losses of algorithm.dpo use X (rl.PreferenceConfig)
 func needOf(name string, c *Config) need {
 	never := func(*Config) bool { return false }
@@ -166,6 +176,10 @@ func needOf(name string, c *Config) need {
 	case "loss":
 		if !notDPO(c) {
 			return needs["advantages"]
+		}
+		if c.Algorithm.LossExpr != "" {
+			return need{"algorithm.loss_expr", "it does not use this key; leave it out", false,
+				func(c *Config) bool { return c.Algorithm.formulaUses(option) }}
 		}
 		losses := rl.LossesWith(option)
 		list := strings.Join(losses, ", ")
@@ -242,7 +256,7 @@ func (c *Config) usesEps() bool {
 // also multiplies them.
 func (c *Config) correctionActs() bool {
 	a, n := &c.Algorithm, c.Reward.Noise
-	if a.Type == "ppo" { // the critic predicts the rewards as they are
+	if a.Type == "ppo" || a.AdvantageExpr != "" { // the critic predicts the rewards as they are; who knows
 		return true
 	}
 	baseline, normalizer := a.Advantages()

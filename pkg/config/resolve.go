@@ -64,7 +64,9 @@ func resolve(root any) map[string]reason {
 	fill(wrote, "algorithm.length_normalization", &a.LengthNormalization, recipe.Aggregation, byLoss)
 	fill(wrote, "algorithm.importance_sampling_level", &a.ImportanceSamplingLevel, recipe.Level, byLoss)
 	a.ImportanceSamplingLevel = cmp.Or(a.ImportanceSamplingLevel, rl.TokenLevel)
-	fill(wrote, "algorithm.dual_clip", &a.DualClip, recipe.DualClip, byLoss)
+	if a.LossExpr == "" {
+		fill(wrote, "algorithm.dual_clip", &a.DualClip, recipe.DualClip, byLoss)
+	}
 	fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant, recipe.NormalizeConstant, byLoss)
 	if a.LengthNormalization == rl.Constant {
 		fill(wrote, "algorithm.normalize_constant", &a.NormalizeConstant,

@@ -62,6 +62,10 @@ var samples = []map[string]string{
 		"algorithm.beta": "0.1", "algorithm.kl_in": "reward",
 	},
 	{"algorithm.pass_k": "true", "algorithm.skip_flat_groups": "true"},
+	{
+		"algorithm.loss_expr":      "-min(ratio*A, clip(ratio, 1 - eps, 1 + eps)*A) + 0.01 * exp(ref - logp)",
+		"algorithm.advantage_expr": "(r - mean) / (std + 1e-6) - 0.1 * length / max(length)",
+	},
 	{"algorithm.scale_rewards": "batch", "rollout.sampling_top_k": "20", "rollout.logprobs": "sampled"},
 	{
 		"reward.noise.false_positive": "0.1", "reward.noise.false_negative": "0.2", "reward.noise.correction": "forward",

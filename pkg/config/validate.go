@@ -198,5 +198,6 @@ func (c *Config) validateReward(v *validator) {
 	v.compatible(a.ScaleRewards == "", sum, &a.ScaleRewards, why)
 	v.compatible(a.UseStdNormalization, sum, &a.UseStdNormalization, why)
 	v.compatible(!a.PassK, sum, &a.PassK, why)
+	v.compatible(a.AdvantageExpr == "", sum, &a.AdvantageExpr, why)
 	v.compatible(a.KLIn == "loss", sum, &a.KLIn, why)
 }

@@ -31,6 +31,7 @@ func (c *Config) validateAlgorithm(v *validator) {
 	if a.Delta != 0 && a.Delta <= 1+*high { // it would replace the clip
 		v.reject("%s must be more than 1 + %s, or 0 for none", &a.Delta, high)
 	}
+	a.validateFormulas(v)
 	a.validateRecipe(v)
 	a.validateAdvantages(v)
 	a.validateTypes(v)
@@ -54,7 +55,7 @@ func (a *Algorithm) validateRecipe(v *validator) {
 			"(use %s with %s for another constant)",
 			&a.NormalizeConstant, &a.LossType, yamldoc.FormatFloat(r.NormalizeConstant), r.Loss, r.Aggregation)
 	}
-	if a.BaseLoss() == rl.CISPO && a.EpsilonHigh == 0 && a.Type != "dpo" {
+	if a.BaseLoss() == rl.CISPO && a.LossExpr == "" && a.EpsilonHigh == 0 && a.Type != "dpo" {
 		v.reject("%s must be more than 0, because of %s: it is the largest ratio itself, e.g. 5",
 			&a.EpsilonHigh, &a.LossType)
 	}
@@ -69,6 +70,7 @@ func (a *Algorithm) validateAdvantages(v *validator) {
 		v.compatible(a.Baseline == "" || a.Baseline == rl.BaselineNone, &a.Baseline, &a.LossType, why)
 		v.compatible(a.Normalizer == "" || a.Normalizer == rl.NormalizerNone, &a.Normalizer, &a.LossType, why)
 		v.compatible(a.ScaleRewards == "", &a.ScaleRewards, &a.LossType, why)
+		v.compatible(a.AdvantageExpr == "", &a.AdvantageExpr, &a.LossType, why)
 	}
 	scale, std := a.scaleNormalizer(), a.stdNormalizer()
 	if a.ScaleRewards != "" {
@@ -126,6 +128,9 @@ func (a *Algorithm) flatGradients() (keys []any) {
 		}
 	}
 	add(a.Beta != 0 && a.KLIn != "reward", &a.Beta)
+	if f := a.formula(); f != nil {
+		add(!f.Vanishes, &a.LossExpr)
+	}
 	add(a.EntropyCoef != 0, &a.EntropyCoef)
 	add(a.UseAdaptiveEntropy, &a.UseAdaptiveEntropy)
 	add(a.Teacher != "", &a.Teacher)
@@ -171,6 +176,8 @@ func (c *Config) validateGroups(v *validator) {
 		because = &a.DynamicSampling
 	case r.MultiObjectiveAggregation == "normalize_then_sum":
 		because = &r.MultiObjectiveAggregation
+	case a.AdvantageExpr != "": // may be the reward itself
+		return
 	case ofGroup && a.Baseline != "":
 		because = &a.Baseline
 	case ofGroup && a.ScaleRewards != "":

@@ -131,6 +131,13 @@ var rules = []struct{ set, says, keys string }{
 	{"normalizer=group_mean functions=soft_overlong", "contradicts", "algorithm.normalizer reward.functions"},
 	{"normalizer=group_mean reward_weights=-1", "contradicts", "algorithm.normalizer reward.reward_weights"},
 	{"normalizer=group_mean beta=1 kl_in=reward", "contradicts", "algorithm.normalizer algorithm.kl_in"},
+	{"loss_expr=-rato*A", `column 2, at "rato*A": unknown name "rato" (did you mean "ratio"?)`, "algorithm.loss_expr"},
+	{"loss_expr=-A", "no gradient", "algorithm.loss_expr"},
+	{"advantage_expr=r-", "column 3, at its end", "algorithm.advantage_expr"},
+	{"loss_type=no_baseline advantage_expr=r", "contradicts", "algorithm.advantage_expr algorithm.loss_type"},
+	{"multi_objective_aggregation=normalize_then_sum advantage_expr=r", "contradicts", "reward.multi_objective_aggregation algorithm.advantage_expr"},
+	{"skip_flat_groups=true loss_expr=-ratio", "contradicts", "algorithm.skip_flat_groups algorithm.loss_expr"},
+	{"group_size=1 advantage_expr=r dynamic_sampling=true", "at least", "rollout.group_size algorithm.dynamic_sampling"},
 	{"algorithm.type=dpo loss_weights=1,2", "one weight", "algorithm.dpo.loss_weights algorithm.dpo.loss_type"},
 	{"algorithm.type=dpo pairs=best_worst pairs_per_group=2", "contradicts", "algorithm.dpo.pairs_per_group algorithm.dpo.pairs"},
 	{"algorithm.type=dpo algorithm.dpo.loss_type=exo_pair", "needs", "algorithm.dpo.loss_type"},
@@ -180,6 +187,11 @@ var withoutEffect = []struct{ with, settings, because string }{
 	{"beta=1", "ref_model_mixup_alpha=0.5", "algorithm.ref_model_sync_steps"},
 	{"", "entropy_target=1 entropy_coef_delta=1 entropy_coef_min=0.5 entropy_coef_max=2", "algorithm.use_adaptive_entropy"},
 	{"", "off_policy_mask_threshold=1", "algorithm.off_policy_mask"},
+	{"advantage_expr=r", "baseline=none normalizer=whiten scale_rewards=batch pass_k=true", "algorithm.advantage_expr"},
+	{"algorithm.type=ppo", "advantage_expr=r", "algorithm.type"},
+	{"loss_type=grpo_clip loss_expr=-A*logp", "epsilon_high=0.3 delta=3 dual_clip=2 importance_sampling_level=sequence", "algorithm.loss_expr"},
+	{"loss_type=sapo loss_expr=-ratio*A*eps", "epsilon_high=0.3 sapo_temperature_pos=2", "algorithm.loss_expr"},
+	{"loss_expr=-A*logp", "ref_model_sync_steps=3", "algorithm.beta"},
 	{"", "dynamic_sampling_max_rounds=8", "algorithm.dynamic_sampling"},
 	{"", "teacher_gamma=1 teacher_length_normalization=false", "algorithm.teacher"},
 	{"", "gae_lambda=1 value_learning_rate=1 value_epochs=2 value_clip=0", "algorithm.type"},
@@ -198,7 +210,7 @@ var withoutEffect = []struct{ with, settings, because string }{
 		"f_alpha_divergence_coef=0.1 ld_alpha=0.5 use_weighting=true discopop_tau=0.1 pairs=best_worst pairs_per_group=1 " +
 		"pairs_file=p.jsonl eval_pairs_file=p.jsonl", "algorithm.type"},
 	{"algorithm.type=dpo", "beta=0.1 baseline=none normalizer=none scale_rewards=none gamma=0.5 epsilon_high=1 delta=3 dual_clip=2 " +
-		"importance_sampling_level=sequence sapo_temperature_pos=2 entropy_coef=1 use_adaptive_entropy=true " +
+		"importance_sampling_level=sequence sapo_temperature_pos=2 loss_expr=-A*logp advantage_expr=r entropy_coef=1 use_adaptive_entropy=true " +
 		"top_entropy_quantile=0.5 off_policy_mask=true mask_truncated_completions=true skip_flat_groups=true teacher=base", "algorithm.type"},
 	{"algorithm.type=dpo", "label_smoothing=0.1 discopop_tau=0.1 loss_weights=2", "algorithm.dpo.loss_type"},
 	{"algorithm.type=dpo algorithm.dpo.loss_type=sft", "ld_alpha=0.5 f_divergence_type=forward_kl", "algorithm.dpo.loss_type"},

@@ -47,6 +47,12 @@ func TestMethods(t *testing.T) {
 				"|Other settings that differ from the defaults: algorithm.entropy_coef = 0.01.",
 			not: "greedy",
 		},
+		"formulas": {
+			set: []string{"loss_type=grpo_clip", "loss_expr=-A*logp + 0.1*(logp - ref)**2", "advantage_expr=r - mean"},
+			want: "The advantages of a group were r - mean. The policy loss of a token was -A*logp + 0.1*(logp - ref)**2; token losses were averaged" +
+				"|All other settings had their defaults",
+			not: "KL penalty",
+		},
 		"lists what has no sentence": {
 			set: []string{"algorithm.type=ppo", "gae_lambda=0.9"}, not: "Advantages were",
 			want: "Other settings that differ from the defaults: algorithm.type = ppo, |algorithm.gae_lambda = 0.9",

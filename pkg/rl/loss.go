@@ -8,7 +8,9 @@ import (
 
 // LossConfig selects the loss. The zero value of an option disables it or means its default.
 type LossConfig struct {
-	Loss        LossType
+	Loss LossType
+	// Formula, if not nil, takes the place of the policy term of Loss, which must be empty.
+	Formula     *Formula
 	Aggregation Aggregation
 	// NormalizeConstant is Z of the aggregations that divide by a constant.
 	NormalizeConstant float64
@@ -44,8 +46,8 @@ type Batch struct {
 	// OldLogProbs (B, T) are those at sampling time; nil means on-policy: the ratio
 	// is 1.
 	OldLogProbs []float64
-	RefLogProbs []float64 // (B, T) of the reference policy; required if Beta is not 0
-	Entropies   []float64 // (B, T) of the policy; required if EntropyCoef is not 0
+	RefLogProbs []float64 // (B, T) of the reference policy; required if Beta is not 0 or a formula names it
+	Entropies   []float64 // (B, T) of the policy; required if EntropyCoef is not 0 or a formula names it
 	// Advantages: one for each sequence (B), or one for each token (B, T).
 	Advantages []float64
 	Mask       []bool // (B, T), true on completion tokens
@@ -65,7 +67,7 @@ type Result struct {
 	PolicyLoss float64
 	// Grad (B, T) is dLoss/dLogProbs; 0 where the mask is false.
 	Grad []float64
-	// GradEntropy (B, T) is dLoss/dEntropies; empty without an entropy bonus.
+	// GradEntropy (B, T) is dLoss/dEntropies; empty if the loss does not depend on them.
 	GradEntropy []float64
 	Stats       Stats
 }
@@ -95,7 +97,10 @@ func LossInto(cfg LossConfig, b Batch, into *Result) error {
 		return fmt.Errorf("loss: %w", err)
 	}
 	into.PolicyLoss, into.Stats = 0, Stats{}
-	into.Grad = zeros(into.Grad, b.Shape.Len())
+	into.Grad, into.GradEntropy = zeros(into.Grad, b.Shape.Len()), into.GradEntropy[:0]
+	if p.EntropyCoef != 0 || p.Formula != nil && p.Formula.NamesEntropy {
+		into.GradEntropy = zeros(into.GradEntropy, b.Shape.Len())
+	}
 	for row := range b.Shape.B {
 		lo := row * b.Shape.T
 		if n := countTrue(b.Mask[lo : lo+b.Shape.T]); n > 0 {
@@ -104,7 +109,6 @@ func LossInto(cfg LossConfig, b Batch, into *Result) error {
 		}
 	}
 	into.Loss = into.PolicyLoss
-	into.GradEntropy = into.GradEntropy[:0]
 	if p.EntropyCoef != 0 {
 		p.entropyBonus(&b, total, into)
 	}
@@ -120,12 +124,11 @@ func (p *plan) entropyBonus(b *Batch, total Totals, into *Result) {
 		n = total.Tokens
 	}
 	w := p.EntropyCoef / float64(max(n, 1))
-	into.GradEntropy = zeros(into.GradEntropy, b.Shape.Len())
 	sum := 0.0
 	for i, in := range b.Mask {
 		if in && (b.PolicyMask == nil || b.PolicyMask[i]) {
 			sum += b.Entropies[i]
-			into.GradEntropy[i] = -w
+			into.GradEntropy[i] -= w
 		}
 	}
 	into.Loss -= w * sum
@@ -145,7 +148,7 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 		}
 		logR, adv := b.logRatio(i), b.advantage(row, i)
 		r := p.ratio(&seq, logR)
-		t := p.policyTerm(&seq, b.LogProbs[i], logR, r, adv)
+		t := p.policyTerm(b, &seq, i, logR, r, adv)
 		clips.add(t)
 		if p.OffPolicyMask && adv < 0 && -seq.meanLogRatio > p.OffPolicyMaskThreshold ||
 			b.PolicyMask != nil && !b.PolicyMask[i] {
@@ -172,6 +175,9 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 		}
 		sum += t.value
 		grad[i] = w * t.dLogProb
+		if t.dEntropy != 0 {
+			into.GradEntropy[i] = w * t.dEntropy
+		}
 		if p.oneRatio() {
 			shared += w * t.dLogRatio
 		} else {
@@ -255,7 +261,7 @@ func TokenLosses(cfg LossConfig, b Batch, out []float64) error {
 		for i := lo; i < hi; i++ {
 			if b.Mask[i] {
 				logR := b.logRatio(i)
-				out[i] = p.policyTerm(&seq, b.LogProbs[i], logR, p.ratio(&seq, logR), b.advantage(row, i)).value
+				out[i] = p.policyTerm(&b, &seq, i, logR, p.ratio(&seq, logR), b.advantage(row, i)).value
 			}
 		}
 	}

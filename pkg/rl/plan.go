@@ -20,7 +20,12 @@ func (c LossConfig) Check() error {
 
 func (c LossConfig) plan() (plan, error) {
 	uses, ok := lossTable.of(c.Loss)
-	if !ok {
+	switch {
+	case c.Formula != nil && c.Loss == "":
+		uses = UsesLevel
+	case c.Formula != nil:
+		return plan{}, fmt.Errorf("loss %q can't be combined with a formula", c.Loss)
+	case !ok:
 		return plan{}, unknown("loss", string(c.Loss), LossTypes())
 	}
 	p := plan{c, uses}
@@ -103,8 +108,9 @@ func (p *plan) checkBatch(b *Batch) error {
 	}{
 		{"log-probs", b.LogProbs, false, ""},
 		{"old log-probs", b.OldLogProbs, true, ""},
-		{"reference log-probs", b.RefLogProbs, p.Beta == 0, "beta is not 0"},
-		{"entropies", b.Entropies, p.EntropyCoef == 0, "the entropy coefficient is not 0"},
+		{"reference log-probs", b.RefLogProbs, !p.NeedsReference(), "beta is not 0, or the formula names ref"},
+		{"entropies", b.Entropies, p.EntropyCoef == 0 && !(p.Formula != nil && p.Formula.NamesEntropy),
+			"the entropy coefficient is not 0, or the formula names entropy"},
 	} {
 		if m.x == nil && m.optional {
 			continue

@@ -2,7 +2,7 @@ package rl
 
 import "math"
 
-// term is one token's loss l before aggregation, with its two partial
+// term is one token's loss l before aggregation, with its partial
 // derivatives. The chain rule is applied in one place ([LossInto]): at token
 // level dl/dlogp = dLogProb + dLogRatio; at sequence level the dLogRatio of all
 // tokens of a sequence is distributed over them.
@@ -10,18 +10,22 @@ type term struct {
 	value     float64
 	dLogProb  float64 // by the token's log-probability, with a constant ratio
 	dLogRatio float64 // by the log of the importance ratio
+	dEntropy  float64 // by the policy's entropy; only of a [Formula]
 
 	low, high, dual bool // which clip was active
 }
 
-// policyTerm returns the policy part of the loss at one token, with log-probability lp
-// and advantage adv. logR is the log of the token's own importance ratio, r the ratio
-// in the loss ([plan.ratio]). An advantage of 0 gives exactly 0, even if the ratio
-// overflows.
-func (p *plan) policyTerm(s *sequence, lp, logR, r, adv float64) term {
+// policyTerm returns the policy part of the loss at token i of a batch, with advantage adv. logR is
+// the log of the token's own importance ratio, r the ratio in the loss ([plan.ratio]). An advantage of
+// 0 gives exactly 0, even if the ratio overflows.
+func (p *plan) policyTerm(b *Batch, s *sequence, i int, logR, r, adv float64) term {
+	if p.Formula != nil {
+		return p.Formula.term(b, i, r, adv)
+	}
 	if adv == 0 {
 		return term{}
 	}
+	lp := b.LogProbs[i]
 	switch p.Loss {
 	case NoBaseline, ReinforceWithBaseline:
 		return reinforce(lp, adv)

@@ -204,6 +204,8 @@ var labels = map[string]string{
 	"algorithm.epsilon_high":     "upper clip range",
 	"reward.functions":           "reward functions",
 	"algorithm.scale_rewards":    "scale_rewards",
+	"algorithm.loss_expr":        "loss",
+	"algorithm.advantage_expr":   "advantage",
 	"algorithm.dynamic_sampling": "dynamic sampling",
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"grpo/pkg/config"
+	"grpo/pkg/formula"
 	"grpo/pkg/rl"
 )
 
@@ -50,6 +51,8 @@ func (t *trainer) groupAdvantages(r *rollout) error {
 		}
 	}
 	switch {
+	case a.AdvantageExpr != "":
+		r.advantages, err = formulaAdvantages(a, r, rewards)
 	case a.PassK:
 		r.advantages, err = rl.PassKAdvantages(rewards, r.groupSize, a.UseStdNormalization, a.AdvantageEps)
 	case t.cfg.Reward.MultiObjectiveAggregation == "normalize_then_sum":
@@ -75,6 +78,27 @@ func (t *trainer) groupAdvantages(r *rollout) error {
 		return t.spreadOverTokens(r, whiten)
 	}
 	return nil
+}
+
+// formulaAdvantages are those of algorithm.advantage_expr.
+func formulaAdvantages(a config.Algorithm, r *rollout, rewards []float64) ([]float64, error) {
+	f, err := a.AdvantageFormula()
+	if err != nil {
+		return nil, err
+	}
+	right, lengths := make([]bool, len(rewards)), make([]int, len(rewards))
+	for i, c := range r.completions {
+		right[i], lengths[i] = r.verdicts[i].Right, len(c.Tokens)
+	}
+	out := make([]float64, len(rewards))
+	for lo := 0; lo < len(out); lo += r.groupSize {
+		hi := lo + r.groupSize
+		g := formula.Group{Rewards: rewards[lo:hi], Right: right[lo:hi], Lengths: lengths[lo:hi]}
+		if err := f.Of(g, out[lo:hi]); err != nil {
+			return nil, fmt.Errorf("group %d: algorithm.advantage_expr: %w", lo/r.groupSize+1, err)
+		}
+	}
+	return out, nil
 }
 
 // spreadOverTokens gives every token an advantage: the completion's advantage is the reward of its

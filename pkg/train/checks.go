@@ -143,7 +143,7 @@ func (t *trainer) checkSampler(s *updateStats) error {
 func (t *trainer) sumsToZero() bool {
 	a := t.cfg.Algorithm
 	baseline, normalizer := a.Advantages()
-	return a.Type == "grpo" && !a.PassK && !(a.KLIn == "reward" && a.Beta != 0) &&
+	return a.Type == "grpo" && !a.PassK && a.AdvantageExpr == "" && !(a.KLIn == "reward" && a.Beta != 0) &&
 		t.cfg.Reward.MultiObjectiveAggregation == "sum_then_normalize" &&
 		(baseline == rl.BaselineGroupMean || baseline == rl.BaselineLeaveOneOut) &&
 		normalizer != rl.NormalizerWhiten

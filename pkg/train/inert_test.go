@@ -47,6 +47,8 @@ var contexts = []string{
 	"algorithm.type=ppo loss_type=grpo_clip value_epochs=2 train_batch_size=16 use_std_normalization=false",
 	"functions=[answer,cosine,soft_overlong,repetition] reward_weights=[1,1,1,1] multi_objective_aggregation=normalize_then_sum",
 	"loss_type=no_baseline false_positive=0.2 false_negative=0.1",
+	"loss_type=sapo train_batch_size=16 loss_expr=-min(ratio*A,clip(ratio,1-eps,1+eps_high)*A)+0.1*(logp-ref)**2-0.1*entropy",
+	"loss_expr=-A*logp advantage_expr=r-mean+0.01*length",
 	"use_std_normalization=false false_negative=0.3",
 }
 
@@ -66,7 +68,7 @@ var others = map[string][]string{
 	"reward.repetition_max_penalty": {"-2"}, "reward.cosine_correct": {"last_number"}, "reward.cosine_max_len": {"30"},
 	"reward.cosine_min_value_correct": {"0.2"}, "reward.cosine_max_value_correct": {"2"}, "reward.cosine_min_value_wrong": {"-2"}, "reward.cosine_max_value_wrong": {"-0.1"},
 	"reward.noise.false_positive": {"0.9"}, "reward.noise.false_negative": {"0.9"}, "reward.noise.correction": rl.Corrections(),
-	"algorithm.type": {"ppo", "dpo"}, "algorithm.loss_type": rl.RecipeNames(), "algorithm.baseline": rl.Baselines(), "algorithm.normalizer": config.Normalizers(),
+	"algorithm.type": {"ppo", "dpo"}, "algorithm.loss_type": rl.RecipeNames(), "algorithm.loss_expr": {"-2*ratio*A"}, "algorithm.advantage_expr": {"r"}, "algorithm.baseline": rl.Baselines(), "algorithm.normalizer": config.Normalizers(),
 	"algorithm.scale_rewards": {"group", "batch", "none"}, "algorithm.use_std_normalization": {"true", "false"}, "algorithm.advantage_eps": {"0.1"},
 	"algorithm.pass_k": {"true"}, "algorithm.gamma": {"0.5"}, "algorithm.cliprange": {"0.0001"}, "algorithm.epsilon_high": {"0.0001", "7", "0.2"}, "algorithm.delta": {"1.3"},
 	"algorithm.dual_clip": {"1.00001"}, "algorithm.importance_sampling_level": rl.ImportanceLevels(), "algorithm.length_normalization": rl.Aggregations(),

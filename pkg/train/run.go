@@ -287,6 +287,9 @@ func (t *trainer) build() error {
 		return policy.LearnerError(err)
 	}
 	a := t.cfg.Algorithm
+	if err := a.CheckGradient(); err != nil {
+		return fmt.Errorf("check algorithm.loss_expr, %s: %w", a.LossExpr, err)
+	}
 	t.skipsFlat = a.SkipFlatGroups || a.SkippingIsExact() && t.model.IsDecoder() && !t.cfg.Rollout.Stale()
 	t.microTokens = t.model.MicroBatchTokens(t.cfg.Train.MicroBatchTokens)
 	t.state.EntropyCoef, t.state.EntropyApply = a.EntropyCoef, a.EntropyCoef

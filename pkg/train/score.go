@@ -185,7 +185,7 @@ func (t *trainer) parts(r *rollout, rows []int, unit int) (parts [][]int) {
 // scorers compute log-probabilities and entropies of sampled tokens. A scorer that the
 // configuration does not need is nil.
 type scorers struct {
-	referencePolicy model.Policy // of the KL term or of pairs
+	referencePolicy model.Policy // of the KL term, a formula or pairs
 	reference       model.Scorer
 	teacher         model.Scorer
 	policy          model.Scorer // the policy itself: for entropies before the update, and for pairs
@@ -196,7 +196,7 @@ type scorers struct {
 func (t *trainer) openScorers() error {
 	a, temperature := t.cfg.Algorithm, t.temperature()
 	var err error
-	if a.Beta != 0 || t.isDPO() && !a.FromFile() {
+	if a.NeedsReference() || t.isDPO() && !a.FromFile() {
 		t.scorers.referencePolicy = t.Policy.Copy()
 		if t.scorers.reference, err = t.scorers.referencePolicy.NewScorer(temperature); err != nil {
 			return err

@@ -192,7 +192,7 @@ func (t *trainer) lossBatch(r *rollout, rows []int, x *model.TokenMatrix, cfg rl
 		u.old = r.oldLogProbs(rows, x.T, u.old)
 		b.OldLogProbs = u.old
 	}
-	if cfg.Beta != 0 {
+	if cfg.NeedsReference() {
 		u.ref = take(r, r.reference, rows, x.T, u.ref)
 		b.RefLogProbs = u.ref
 	}
