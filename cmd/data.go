@@ -72,7 +72,7 @@ func generateProblems(_ context.Context, s *State, o *dataGenerateOptions) error
 		return fmt.Errorf("%w: data.source is %q: only \"generated\" problems can be generated",
 			config.ErrConfig, r.Config.Data.Source)
 	}
-	p, err := dataset.Load(r.Config.Data)
+	p, err := dataset.Load(r.Config.Data, r.Config.Answers())
 	if err != nil {
 		return err
 	}
@@ -129,6 +129,7 @@ func writeProblems(s *State, dir string, files []problemFile) error {
 type dataStatsOptions struct {
 	file   string
 	read   gsm8k.ReadOptions
+	answer gsm8k.AnswerOptions
 	fields map[string]string
 	json   bool
 }
@@ -141,27 +142,47 @@ func newDataStats(s *State) *cobra.Command {
 		Example: `  grpo data stats problems/val.jsonl
   grpo data stats gsm8k/test.jsonl --json
   grpo data stats broken.jsonl --skip-bad
-  grpo data stats my.csv --fields question=input,answer=target`,
+  grpo data stats my.csv --fields question=input,answer=target
+  grpo data stats boolq.jsonl --answer text
+  grpo data stats math.jsonl --answer math --extract boxed --fields question=problem,answer=solution`,
 		Args: takes("one file of problems", 1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file = args[0]
-			o.read.Fields = gsm8k.Fields{Question: o.fields["question"], Answer: o.fields["answer"]}
+			o.read.Fields = gsm8k.Fields{Question: o.fields["question"], Answer: o.fields["answer"],
+				Solution: o.fields["solution"]}
 			for name := range o.fields {
-				if name != "question" && name != "answer" {
-					return usagef(cmd, "--fields: %s is not question or answer, as in --fields question=input,answer=target",
-						textutil.Quote(name))
+				if name != "question" && name != "answer" && name != "solution" {
+					return usagef(cmd, "--fields: %s is not question, answer or solution, as in --fields "+
+						"question=input,answer=target", textutil.Quote(name))
 				}
+			}
+			var err error
+			if o.read.Answers, err = gsm8k.NewAnswers(o.answer); err != nil {
+				return usagef(cmd, "%v", err)
 			}
 			return run(cmd, s, o, describeProblems)
 		},
 	}
 	c.Flags().BoolVar(&o.read.SkipBad, "skip-bad", false, "skip and count invalid lines")
 	c.Flags().StringToStringVar(&o.fields, "fields", nil,
-		"names of the fields with the question and the answer, as in `question=input,answer=target`")
+		"names of the fields with the question, the answer and the solution, as in `question=input,answer=target`")
+	addAnswerFlags(c, &o.answer)
 	c.Flags().StringVar((*string)(&o.read.Annotations), "annotations", "keep",
 		"annotations in worked answers: `keep|strip|equation`")
 	addJSON(c, &o.json)
 	return c
+}
+
+// addAnswerFlags adds the flags for what answers are.
+func addAnswerFlags(c *cobra.Command, o *gsm8k.AnswerOptions) {
+	f := c.Flags()
+	f.StringVar((*string)(&o.Kind), "answer", string(gsm8k.KindNumber), "`kind` of the answers: "+
+		strings.Join(gsm8k.Kinds(), ", ")+" (data.answer)")
+	f.BoolVar(&o.IgnoreCase, "ignore-case", false, "a text is right in upper and lower case (data.ignore_case)")
+	f.StringVar(&o.Extract, "extract", "auto", "`place` of the answer in a completion: "+
+		strings.Join(gsm8k.Extractions(), ", ")+" or pattern:PATTERN (reward.extract)")
+	complete(c, "answer", gsm8k.Kinds, cobra.ShellCompDirectiveNoFileComp)
+	complete(c, "extract", gsm8k.Extractions, cobra.ShellCompDirectiveNoFileComp)
 }
 
 // statsOutput is what --json prints.
@@ -176,7 +197,7 @@ func describeProblems(_ context.Context, s *State, o *dataStatsOptions) error {
 	if err != nil {
 		return missingInput(err)
 	}
-	st := gsm8k.ComputeStats(problems, policy.KnownCharacter)
+	st := o.read.Answers.ComputeStats(problems, policy.KnownCharacter)
 	if o.json {
 		return printJSON(s.Out, statsOutput{o.file, skipped.Skipped, st})
 	}
@@ -203,13 +224,18 @@ func writeStats(s *State, read gsm8k.ReadReport, st gsm8k.Stats) error {
 			l.name, l.l.Min, l.l.Median, l.l.Mean, l.l.Max)
 	}
 	textutil.Fprintf(w, "distinct answers\t%d\n", st.DistinctAnswers)
+	if st.WithoutAnswer > 0 {
+		textutil.Fprintf(w, "without a worked answer\t%d\n", st.WithoutAnswer)
+	}
 	var common []string
 	for _, a := range st.TopAnswers {
 		common = append(common, fmt.Sprintf("%s (%d)", a.Answer, a.Count))
 	}
 	textutil.Fprintf(w, "most common answers\t%s\n", strings.Join(common, ", "))
-	textutil.Fprintf(w, "majority-answer baseline\t%.4f (always answering %s)\n",
-		st.MajorityBaseline, st.MajorityAnswer)
+	if st.MajorityAnswer != "" {
+		textutil.Fprintf(w, "majority-answer baseline\t%.4f (always answering %s)\n",
+			st.MajorityBaseline, st.MajorityAnswer)
+	}
 	textutil.Fprintf(w, "problems outside the vocabulary\t%d\n", st.OutOfVocabularyProblems)
 	for _, c := range st.OutOfVocabulary {
 		textutil.Fprintf(w, "  %s %s\t%d\n", c.Code, c.Char, c.Count)

@@ -150,7 +150,8 @@ func TestOptions(t *testing.T) {
 		{"data show --split val -n 3 --tokens --model m", &dataShowOptions{split: "val", n: 3, tokens: true,
 			load: config.LoadOptions{Flags: []config.Flag{key("model.init", "--model", "m")}}}},
 		{"data stats f --skip-bad --annotations strip --json", &dataStatsOptions{file: "f", json: true,
-			read: gsm8k.ReadOptions{SkipBad: true, Annotations: gsm8k.StripAnnotations}}},
+			read:   gsm8k.ReadOptions{SkipBad: true, Annotations: gsm8k.StripAnnotations},
+			answer: gsm8k.AnswerOptions{Kind: gsm8k.KindNumber, Extract: "auto"}}},
 		{"explain lengthnorm --masks 10,11 --masks 01 --ratio 2", &explainOptions[explain.LengthNormOptions]{
 			numbers: explain.LengthNormOptions{Lengths: []int{4, 7}, Masks: [][]bool{{true, false}, {true, true}, {false, true}},
 				Advantages: []float64{2}, Ratio: 2}}},

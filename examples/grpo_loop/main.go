@@ -40,6 +40,9 @@ const (
 	evalEvery    = 20
 )
 
+// answers says what is right: a number after the last "####".
+var answers gsm8k.Answers
+
 func main() {
 	steps := flag.Int("steps", 200, "GRPO steps")
 	flag.Parse()
@@ -141,7 +144,7 @@ func (t *trainer) step(step int) error {
 	// Rewards: 1 for a completion that ends by itself with the right answer, else 0.
 	rewards := make([]float64, len(completions)) // (N)
 	for i, c := range completions {
-		if gsm8k.Grade(t.policy.Decode(c.Tokens), c.Ended, problems[i/groupSize].Gold).Right {
+		if answers.Grade(t.policy.Decode(c.Tokens), c.Ended, problems[i/groupSize]).Right {
 			rewards[i] = 1
 		}
 	}
@@ -208,7 +211,7 @@ func (t *trainer) evaluate(step int) (right int, err error) {
 	draws := model.Draws{Stream: rng.New(seed, rng.Evaluation), A: uint32(step)}
 	completions, err := t.sampler.Sample(t.encode(t.problems.Val), 1, opt, draws)
 	for i, c := range completions {
-		if gsm8k.Grade(t.policy.Decode(c.Tokens), c.Ended, t.problems.Val[i].Gold).Right {
+		if answers.Grade(t.policy.Decode(c.Tokens), c.Ended, t.problems.Val[i]).Right {
 			right++
 		}
 	}

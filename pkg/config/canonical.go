@@ -44,7 +44,7 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 		}
 		switch {
 		case f.Type() == reflect.TypeFor[Launcher]():
-		case yamldoc.OmitsZero(field) && isNeutral(f): // as in configurations of earlier releases
+		case yamldoc.OmitsZero(field) && isNeutral(f, &declarationsOf(v.Type())[i]): // as in earlier releases
 		case f.Kind() == reflect.Struct:
 			fmt.Fprintf(b, "%s%s:\n", first, name)
 			writeSection(b, f, rest+"  ", rest+"  ")
@@ -60,13 +60,10 @@ func writeSection(b *bytes.Buffer, v reflect.Value, first, rest string) {
 	}
 }
 
-// isNeutral reports whether a key, or each key of a section, is at its neutral value, which for those is 0.
-func isNeutral(v reflect.Value) bool {
-	if v.Kind() != reflect.Struct {
-		return v.IsZero()
-	}
+// isNeutral reports whether a key, or each key of a section, is at its neutral value.
+func isNeutral(v reflect.Value, d *declaration) bool {
 	var keys keyList
-	collect(v, "", &declaration{}, &keys)
+	collect(v, "", d, &keys)
 	return !slices.ContainsFunc(keys, func(k key) bool { return !k.isNeutral() })
 }
 

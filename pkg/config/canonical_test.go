@@ -58,12 +58,12 @@ func validConfig(t *rapid.T) Config {
 	accumulation := rapid.IntRange(1, 4).Draw(t, "accumulation")
 	train := micro * accumulation
 	rollout := train * group * rapid.IntRange(1, 4).Draw(t, "batches")
-	functions := rapid.Permutation(gsm8k.Rewards()).Draw(t, "functions")[:rapid.IntRange(1, 3).Draw(t, "n")]
+	functions := rapid.Permutation(gsm8k.ScoresKind("")).Draw(t, "functions")[:rapid.IntRange(1, 3).Draw(t, "n")]
 	c := Config{
 		Name: text.Draw(t, "name"),
 		Seed: rapid.Uint64().Draw(t, "seed"),
 		Data: Data{
-			Source: "generated", SkipBad: rapid.Bool().Draw(t, "skip_bad"),
+			Source: "generated", Answer: "number", SkipBad: rapid.Bool().Draw(t, "skip_bad"),
 			Annotations:    rapid.SampledFrom([]string{"keep", "strip", "equation"}).Draw(t, "annotations"),
 			PromptTemplate: rapid.SampledFrom([]string{"plain", "question_only", "r1_zero"}).Draw(t, "template"),
 			GeneratorSeed:  rapid.Uint64().Draw(t, "generator_seed"),
@@ -254,6 +254,7 @@ func drawAlgorithm(t *rapid.T, c *Config) {
 		values["algorithm."+name] = append(values["algorithm."+name], "")
 	}
 	values["algorithm.dpo.pairs_file"], values["algorithm.dpo.eval_pairs_file"] = []string{"", "pairs.jsonl"}, []string{"", "held.jsonl"}
+	values["reward.extract"] = []string{"auto", "boxed", "pattern:^(.*)$"}
 	values["algorithm.teacher"] = []string{"", "base", "x.safetensors"}
 	values["algorithm.loss_expr"] = []string{"", "-ratio*A", "-min(ratio*A, clip(ratio, 1-eps, 1+eps_high)*A) + 0.1*(logp - ref)**2", "-A*"}
 	values["algorithm.advantage_expr"] = []string{"", "r - mean", "\"r"}

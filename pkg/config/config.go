@@ -27,6 +27,7 @@ import (
 	"sync"
 
 	"grpo/internal/yamldoc"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/stats"
 )
 
@@ -52,10 +53,13 @@ type Config struct {
 
 // Data describes where problems come from and how they become prompts.
 type Data struct {
-	Source         string `yaml:"source" of:"generated|gsm8k|svamp"`
-	TrainFile      string `yaml:"train_file"`
-	ValFile        string `yaml:"val_file"`
-	TestFile       string `yaml:"test_file"`
+	Source    string `yaml:"source" of:"generated|file|gsm8k|svamp"`
+	TrainFile string `yaml:"train_file"`
+	ValFile   string `yaml:"val_file"`
+	TestFile  string `yaml:"test_file"`
+	// Answer is a [gsm8k.Kind].
+	Answer         string `yaml:"answer,omitempty" of:"kinds" neutral:"number" needs:"files"`
+	IgnoreCase     bool   `yaml:"ignore_case,omitempty" neutral:"false" needs:"text"`
 	Fields         Fields `yaml:"fields"`
 	SkipBad        bool   `yaml:"skip_bad" needs:"lines"`
 	Annotations    string `yaml:"annotations" of:"keep|strip|equation" needs:"worked-answers"`
@@ -79,7 +83,22 @@ type Data struct {
 type Fields struct {
 	Question string `yaml:"question" neutral:"" needs:"files"`
 	Answer   string `yaml:"answer" neutral:"" needs:"files"`
+	Solution string `yaml:"solution,omitempty" neutral:"" needs:"files"`
 }
+
+// Answers says what a right answer is; extract is reward.extract. The section must be valid.
+func (d *Data) Answers(extract string) gsm8k.Answers {
+	a, _ := d.answers(extract)
+	return a
+}
+
+func (d *Data) answers(extract string) (gsm8k.Answers, error) {
+	return gsm8k.NewAnswers(gsm8k.AnswerOptions{Kind: gsm8k.Kind(d.Answer), IgnoreCase: d.IgnoreCase, Extract: extract,
+		Template: d.PromptTemplate})
+}
+
+// Answers says what a right answer is.
+func (c *Config) Answers() gsm8k.Answers { return c.Data.Answers(c.Reward.Extract) }
 
 // Model describes the policy and its initial weights.
 type Model struct {
@@ -204,6 +223,8 @@ type Eval struct {
 	Samples    int   `yaml:"samples" in:"[1,1000]" neutral:"1"`
 	PassAt     []int `yaml:"pass_at" in:"size" neutral:"[]" needs:"several-samples"`
 	MajorityAt []int `yaml:"majority_at" in:"size" neutral:"[]" needs:"several-samples"`
+	// Reward is the reward function that decides what is right in evaluations; empty = the answer of the problem.
+	Reward string `yaml:"reward,omitempty" neutral:""`
 }
 
 // LastSamples is the number of completions of a validation or test problem at the last evaluation.

@@ -33,7 +33,7 @@ type declaration struct {
 
 // lists are the values of keys that several values of Go code share, by their names in the tag of.
 var lists = map[string][]string{
-	"rewards": gsm8k.Rewards(), "verifiers": gsm8k.Verifiers(), "corrections": rl.Corrections(),
+	"rewards": gsm8k.Rewards(), "kinds": gsm8k.Kinds(), "verifiers": gsm8k.Verifiers(), "corrections": rl.Corrections(),
 	"losses": rl.RecipeNames(), "baselines": rl.Baselines(), "normalizers": Normalizers(),
 	"levels": rl.ImportanceLevels(), "aggregations": rl.Aggregations(), "kl-estimators": rl.KLEstimators(),
 	"preference-losses": rl.PreferenceLosses(), "divergences": rl.Divergences(), "pair-rules": rl.PairRules(),

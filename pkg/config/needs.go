@@ -24,8 +24,10 @@ type need struct {
 // needs are the needs by name. A name with a prefix is of a family: see [needOf].
 var needs = map[string]need{
 	// data, model
-	"files": {"data.source", "set data.source to gsm8k or svamp, or leave this key out", false,
+	"files": {"data.source", "set data.source to file, or leave this key out", false,
 		func(c *Config) bool { return c.Data.Source != "generated" }},
+	"text": {"data.answer", "use text, or leave this key out", false,
+		func(c *Config) bool { return c.Data.Answer == string(gsm8k.KindText) }},
 	"generated": {"data.source", "it is for generated problems", true,
 		func(c *Config) bool { return c.Data.Source == "generated" }},
 	"lines": {"data.source", "generated problems have no broken lines", true, func(c *Config) bool {

@@ -24,7 +24,7 @@ import (
 //   - for ppo, value_learning_rate and value_epochs 0 are those of the policy.
 //
 // It leaves out the custom reward functions that are not used, and puts the others in the order of
-// reward.functions.
+// reward.functions, with that of eval.reward last.
 //
 // It is idempotent and preserves validity.
 func Resolve[T Root](c T) T {
@@ -52,7 +52,7 @@ func resolve(root any) map[string]reason {
 	}
 	t, r, a := &c.Train, &c.Reward, &c.Algorithm
 	longest := c.Rollout.SamplingMaxTokens
-	r.Custom = r.usedCustom()
+	r.Custom = r.usedCustom(c.Eval.Reward)
 	fill(wrote, "train.train_batch_size", &t.TrainBatchSize, c.Rollout.RolloutBatchSize,
 		reason{from: "rollout.rollout_batch_size"})
 	fill(wrote, "eval.max_tokens", &c.Eval.MaxTokens, longest, reason{from: "rollout.sampling_max_tokens"})

@@ -20,6 +20,8 @@ type Reward struct {
 	// Custom are the functions that the user defines. [Resolve] leaves out those that Functions does
 	// not name.
 	Custom []CustomReward `yaml:"custom"`
+	// Extract is where the answer is in a completion: see [gsm8k.Extractions].
+	Extract string `yaml:"extract,omitempty" neutral:"auto"`
 	// MultiObjectiveAggregation is how several functions become advantages. Its second value is GDPO's.
 	MultiObjectiveAggregation string `yaml:"multi_objective_aggregation" of:"reward-aggregations" neutral:"sum_then_normalize" needs:"rollouts"`
 	// The parameters of the built-in functions. An empty CosineCorrect is filled in by [Resolve] if cosine is used.
@@ -109,9 +111,13 @@ func (r *Reward) customReward(name string) *CustomReward {
 	return nil
 }
 
-// usedCustom lists the custom functions in use, in the order of reward.functions.
-func (r *Reward) usedCustom() (out []CustomReward) {
-	for _, name := range r.Functions {
+// usedCustom lists the custom functions in use, in the order of reward.functions, and last the judge, eval.reward.
+func (r *Reward) usedCustom(judge string) (out []CustomReward) {
+	names := r.Functions
+	if judge != "" && !slices.Contains(names, judge) {
+		names = append(slices.Clip(names), judge)
+	}
+	for _, name := range names {
 		if c := r.customReward(name); c != nil {
 			out = append(out, *c)
 		}

@@ -1,5 +1,7 @@
 package config
 
+import "grpo/pkg/gsm8k"
+
 // SFT is the configuration of `grpo sft`, which trains a base model by
 // supervised learning in stages.
 type SFT struct {
@@ -8,6 +10,8 @@ type SFT struct {
 	Data  Data   `yaml:"data"`
 	Model Model  `yaml:"model"`
 	LoRA  LoRA   `yaml:"lora"`
+	// Extract is reward.extract of a run.
+	Extract string `yaml:"extract,omitempty" neutral:"auto"`
 	// Stages run in order, each from the weights of the one before.
 	Stages []Stage `yaml:"stages"`
 	// EvalSize is the number of validation problems of an evaluation, EvalTokens the maximum length of a completion.
@@ -52,7 +56,8 @@ type Stage struct {
 func DefaultSFT() SFT {
 	c := Default()
 	c.Model.Init = "random"
-	return SFT{Name: "sft", Seed: 1, Data: c.Data, Model: c.Model, LoRA: c.Train.LoRA, EvalSize: 1024, EvalTokens: 64}
+	return SFT{Name: "sft", Seed: 1, Data: c.Data, Model: c.Model, LoRA: c.Train.LoRA, Extract: "auto", EvalSize: 1024,
+		EvalTokens: 64}
 }
 
 // DefaultStage returns the defaults of a stage. Name, corpus and number of steps have no default
@@ -68,6 +73,9 @@ func DefaultStage() Stage {
 // SetDefaults resets s to [DefaultStage] before a file is decoded into it.
 func (s *Stage) SetDefaults() { *s = DefaultStage() }
 
+// Answers says what a right answer is.
+func (c *SFT) Answers() gsm8k.Answers { return c.Data.Answers(c.Extract) }
+
 func (c *SFT) train() *Config {
 	return &Config{Data: c.Data, Model: c.Model, Train: Train{LoRA: c.LoRA}}
 }
@@ -77,6 +85,7 @@ func (c *SFT) validate(v *validator) {
 	c.Data.validate(v, c.Model)
 	c.Model.validate(v)
 	c.LoRA.validate(v, c.Model)
+	v.extraction(&c.Data, &c.Extract)
 	if c.Data.ValSize != 0 {
 		atMost(v, &c.EvalSize, &c.Data.ValSize)
 	}

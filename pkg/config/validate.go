@@ -32,6 +32,7 @@ func (c *Config) validate(v *validator) {
 	}
 	c.validateEval(v)
 	c.validateReward(v)
+	c.validateAnswers(v)
 	c.validateAlgorithm(v)
 	c.Launcher.validate(v)
 }
@@ -59,7 +60,7 @@ func (d *Data) validate(v *validator, m Model) {
 	}
 	for _, file := range []*string{&d.TrainFile, &d.ValFile, &d.TestFile} {
 		if *file != "" {
-			v.reject("%s would not be read, because of %s (set data.source to gsm8k or svamp)", file, &d.Source)
+			v.reject("%s would not be read, because of %s (set data.source to file)", file, &d.Source)
 		}
 	}
 	if d.ValSize == 0 {

@@ -174,7 +174,8 @@ func onlyProblem(t *testing.T, set string) string {
 // withoutEffect are settings that are rejected, each alone besides with, because of another key.
 var withoutEffect = []struct{ with, settings, because string }{
 	{"", "few_shot_file=f.jsonl few_shot=3 system_prompt=Hi", "data.prompt_template"},
-	{"", "data.fields.question=q data.fields.answer=a", "data.source"},
+	{"", "data.fields.question=q data.fields.answer=a data.fields.solution=s data.answer=math", "data.source"},
+	{"data.source=file train_file=a.jsonl val_file=b.jsonl", "ignore_case=true", "data.answer"},
 	{"", "precision=tf32 precision=bf16", "model.device"},
 	{"init=x.gguf", "precision=tf32", "model.device"},
 	{"", "adapter_base=x.gguf", "model.init"},

@@ -40,7 +40,7 @@ type Set struct {
 
 // Of loads the problems that a configuration trains and evaluates on.
 func Of(c config.Config) (*Splits, error) {
-	p, err := load(c.Data, c.Eval.FinalSize)
+	p, err := load(c.Data, c.Answers(), c.Eval.FinalSize)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func Of(c config.Config) (*Splits, error) {
 		if f.Name == config.SetSVAMP {
 			key = "eval.svamp_file"
 		}
-		opt := gsm8k.ReadOptions{SkipBad: c.Data.SkipBad}
+		opt := gsm8k.ReadOptions{SkipBad: c.Data.SkipBad, Answers: c.Answers()}
 		problems, err := p.read(f.Path, key, "eval.set_size", c.Eval.SetSize, opt)
 		if err != nil {
 			return nil, err
@@ -87,11 +87,11 @@ func (p *Splits) LastVal() []gsm8k.Problem {
 	return p.Val
 }
 
-// Load generates or reads the problems that d asks for.
-func Load(d config.Data) (*Splits, error) { return load(d, 0) }
+// Load generates or reads the problems that d asks for, with these answers.
+func Load(d config.Data, a gsm8k.Answers) (*Splits, error) { return load(d, a, 0) }
 
 // load reads final validation problems for the last evaluation; 0 means the same as for the others.
-func load(d config.Data, final int) (*Splits, error) {
+func load(d config.Data, a gsm8k.Answers, final int) (*Splits, error) {
 	p, curve := &Splits{}, d.ValSize
 	if final > 0 && curve > 0 {
 		d.ValSize = max(curve, final)
@@ -116,7 +116,7 @@ func load(d config.Data, final int) (*Splits, error) {
 		return p, nil
 	}
 	opt := gsm8k.ReadOptions{SkipBad: d.SkipBad, Annotations: gsm8k.AnnotationMode(d.Annotations),
-		Fields: gsm8k.Fields(d.Fields)}
+		Fields: gsm8k.Fields(d.Fields), Answers: a}
 	for _, f := range []struct {
 		split, path string
 		limit       int

@@ -41,37 +41,6 @@ func finalLine(s string) (line, rest string, ok bool) {
 	return line, rest, true
 }
 
-// FinalAnswer is the answer of a completion for a vote: that of [ParseFinalAnswer], in the one spelling that all equal
-// numbers share ([SameNumber]). It is false for a completion that did not end or has no answer; [Grade] calls
-// the same completions unformatted.
-func FinalAnswer(completion string, ended bool) (answer string, ok bool) {
-	value, ok := ParseFinalAnswer(completion)
-	if !ended || !ok {
-		return "", false
-	}
-	return canonicalNumber(value), true
-}
-
-// Verdict is the result of grading one completion. Every completion is exactly one
-// of formatted and right, formatted and wrong, unformatted.
-type Verdict struct {
-	Formatted bool // format reward 1
-	Right     bool // answer reward 1; implies Formatted
-}
-
-// Grade compares a completion with the gold answer. ended means that the policy
-// ended the completion (with <eos>) before the token limit.
-//
-//	format reward = 1 iff ended and the last "####" is followed by a number
-//	answer reward = 1 iff, in addition, that number equals gold ([SameNumber])
-func Grade(completion string, ended bool, gold string) Verdict {
-	if !ended {
-		return Verdict{}
-	}
-	value, ok := ParseFinalAnswer(completion)
-	return Verdict{Formatted: ok, Right: ok && SameNumber(value, gold)}
-}
-
 var numberForm = regexp.MustCompile(`^(?:([+-]?)\$?|\$([+-]))([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(\.[0-9]+)?\.?$`)
 
 // normaliseNumber reads a decimal number as people write it and returns it

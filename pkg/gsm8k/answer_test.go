@@ -65,7 +65,7 @@ func TestGrade(t *testing.T) {
 		{"gold that is not a number", "#### 12", true, "", "wrong"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := Grade(c.completion, c.ended, c.gold)
+			v := Answers{}.Grade(c.completion, c.ended, Problem{Gold: c.gold})
 			if v.Right != (c.want == "right") || v.Formatted != (c.want != "unformatted") {
 				t.Errorf("Right %v, Formatted %v; want %s", v.Right, v.Formatted, c.want)
 			}

@@ -15,7 +15,7 @@ type Example struct {
 	Completion string
 	Ended      bool // <eos> follows the completion; otherwise it was truncated
 	Style      string
-	Right      bool // the answer reward of the completion ([Grade])
+	Right      bool // the answer reward of the completion ([Answers.Grade])
 }
 
 // CorpusOptions are the options of a corpus.
@@ -121,14 +121,16 @@ func PreferenceCorpus(problems []Problem, n int, seed uint64, o CorpusOptions) [
 	return out
 }
 
-// AnswerCorpus returns one example for each problem: its worked answer.
-func AnswerCorpus(problems []Problem) []Example {
-	out := make([]Example, len(problems))
-	for i, p := range problems {
-		out[i] = Example{
-			Question: p.Question, Completion: p.Answer, Ended: true,
-			Style: StyleAnswer, Right: Grade(p.Answer, true, p.Gold).Right,
+// AnswerCorpus returns one example for each problem that has a worked answer.
+func AnswerCorpus(problems []Problem, a Answers) (out []Example) {
+	for _, p := range problems {
+		if p.Answer == "" {
+			continue
 		}
+		out = append(out, Example{
+			Question: p.Question, Completion: p.Answer, Ended: true,
+			Style: StyleAnswer, Right: a.Grade(p.Answer, true, p).Right,
+		})
 	}
 	return out
 }
@@ -167,7 +169,7 @@ func drawn(problems []Problem, n int, seed uint64, weights [3]float64) []questio
 func example(q question, style, completion string, ended bool) Example {
 	return Example{
 		Question: q.text(), Completion: completion, Ended: ended, Style: style,
-		Right: Grade(completion, ended, strconv.Itoa(q.fact.value())).Right,
+		Right: Answers{}.Grade(completion, ended, Problem{Gold: strconv.Itoa(q.fact.value())}).Right,
 	}
 }
 

@@ -307,7 +307,7 @@ func TestCorpusOfForeignProblems(t *testing.T) {
 		t.Errorf("%d examples of the one problem in form", len(c))
 	}
 	want := []Example{{Question: "What is 2+2?", Completion: "It is 4.\n#### 4", Ended: true, Style: StyleAnswer, Right: true}}
-	if c := AnswerCorpus(foreign); !slices.Equal(c, want) {
+	if c := AnswerCorpus(foreign, Answers{}); !slices.Equal(c, want) {
 		t.Errorf("answer corpus %+v, want %+v", c, want)
 	}
 }

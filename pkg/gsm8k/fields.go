@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"grpo/internal/jsonl"
 )
 
 // Fields are the names of the fields of a problem in a file. Empty ones are those of GSM8K's form,
-// "question" and "answer".
-type Fields struct{ Question, Answer string }
+// "question" and "answer"; the worked solution is in the answer. A name such as a.b is of a field in a field.
+type Fields struct{ Question, Answer, Solution string }
 
 const defaultQuestion, defaultAnswer = "question", "answer"
 
@@ -20,8 +24,14 @@ func (f Fields) names() []string {
 	return []string{cmp.Or(f.Question, defaultQuestion), cmp.Or(f.Answer, defaultAnswer)}
 }
 
-// own are the fields that make a problem: those of names, and the keys of WriteJSONL.
-func (f Fields) own() []string { return append(f.names(), "id", "type", "fact") }
+// own are the fields that make a problem: those of names, the solution, and the keys of WriteJSONL.
+func (f Fields) own() []string {
+	own := append(f.names(), "id", "type", "fact")
+	if f.Solution != "" {
+		own = append(own, f.Solution)
+	}
+	return own
+}
 
 // form names the form in messages.
 func (f Fields) form() string {
@@ -31,19 +41,75 @@ func (f Fields) form() string {
 	return "the configured"
 }
 
-// problem makes a problem from the values of a record's fields: strings, [json.Number], bool, nil
-// or lists. Annotations are left in.
-func (f Fields) problem(values map[string]any) (p Problem, err error) {
+// required are the fields that each record must have.
+func (o ReadOptions) required() (want []string) {
+	f := o.Fields
+	if f.Question != "" || o.Answers.kind != KindCountdown {
+		want = append(want, f.names()[0])
+	}
+	if f.Answer != "" || o.Answers.kind != KindCountdown && o.Answers.kind != KindNone {
+		want = append(want, f.names()[1])
+	}
+	if f.Solution != "" {
+		want = append(want, f.Solution)
+	}
+	if o.Answers.kind == KindCountdown {
+		want = append(want, "target")
+	}
+	return want
+}
+
+// further are the fields that answers of the kind are made from; rewards get them too.
+func (o ReadOptions) further() []string {
+	switch o.Answers.kind {
+	case KindCountdown:
+		return []string{"numbers", "nums", "target", "use_all"}
+	case KindChoice:
+		return []string{"choices"}
+	}
+	return nil
+}
+
+// field is the value of a field of a record, or of a field in a field: a.b. It is false if there is none.
+func field(values map[string]any, name string) (any, bool) {
+	if v, ok := values[name]; ok {
+		return v, true
+	}
+	head, rest, nested := strings.Cut(name, ".")
+	inner, ok := values[head].(map[string]any)
+	if !nested || !ok {
+		return nil, false
+	}
+	return field(inner, rest)
+}
+
+// checkFields returns an error unless a record has the required fields.
+func (o ReadOptions) checkFields(values map[string]any) error {
+	has := func(name string) bool { _, ok := field(values, name); return ok }
+	return missingFields(slices.Sorted(maps.Keys(values)), has, o.Fields.form(), o.required())
+}
+
+// problem makes a problem from the values of a record's fields: strings, [json.Number], bool, nil,
+// lists or objects. Annotations are left in.
+func (o ReadOptions) problem(values map[string]any) (p Problem, err error) {
+	f := o.Fields
 	names := f.names()
-	if p.Question, err = stringField(values, names[0]); err != nil {
-		return p, err
+	if _, given := field(values, names[0]); given || o.Answers.kind != KindCountdown {
+		if p.Question, err = stringField(values, names[0]); err != nil {
+			return p, err
+		}
 	}
 	// The keys of WriteJSONL. Other files may use them differently.
 	p.ID, _ = values["id"].(string)
 	p.Type, _ = values["type"].(string)
 	p.Fact, _ = values["fact"].(string)
 	p.Fields = otherFields(values, f.own()...)
-	if err = p.setAnswer(values, names[1]); err != nil {
+	if o.Answers.isDefault() && f.Solution == "" {
+		err = p.setNumber(values, names[1])
+	} else {
+		err = o.setAnswer(&p, values)
+	}
+	if err != nil {
 		return p, err
 	}
 	for _, v := range values {
@@ -56,10 +122,11 @@ func (f Fields) problem(values map[string]any) (p Problem, err error) {
 
 var errUTF8 = errors.New("not valid UTF-8")
 
-// setAnswer sets the answer and its number. The answer is a number, the text of one, or a text that
+// setNumber sets the answer and its number. The answer is a number, the text of one, or a text that
 // ends in a line "#### N".
-func (p *Problem) setAnswer(values map[string]any, key string) (err error) {
-	if n, ok := values[key].(json.Number); ok {
+func (p *Problem) setNumber(values map[string]any, key string) (err error) {
+	value, _ := field(values, key)
+	if n, ok := value.(json.Number); ok {
 		if p.Gold, ok = normaliseNumber(n.String()); !ok {
 			return fmt.Errorf("%q %s is not a plain decimal number", clip(key), clip(n.String()))
 		}
@@ -73,16 +140,25 @@ func (p *Problem) setAnswer(values map[string]any, key string) (err error) {
 	line, rest, ok := finalLine(p.Answer)
 	if !ok {
 		if p.Gold, ok = normaliseNumber(p.Answer); !ok {
-			return fmt.Errorf("no \"%s N\" in %q, which is not a plain number either", marker, clip(key))
+			return fmt.Errorf("no \"%s N\" in %q, which is not a plain number either%s", marker, clip(key), otherKinds)
 		}
 		p.Answer = marker + " " + p.Gold
 		return nil
 	}
 	if p.Gold, ok = normaliseNumber(line); !ok {
-		return fmt.Errorf("%q after %q in %q is not a number", clip(strings.TrimSpace(line)), marker, clip(key))
+		return fmt.Errorf("%q after %q in %q is not a number%s", clip(strings.TrimSpace(line)), marker, clip(key), otherKinds)
 	}
 	if strings.TrimSpace(rest) != "" {
 		return fmt.Errorf("text after the line \"%s N\" in %q", marker, clip(key))
 	}
 	return nil
+}
+
+// otherKinds is the advice about an answer that is no number.
+const otherKinds = ` (data.answer has the kinds text, choice, math and none, too; "grpo data stats" has --answer)`
+
+// kindOf names the type of a field's value.
+func kindOf(values map[string]any, key string) string {
+	v, _ := field(values, key)
+	return jsonl.Kind(v)
 }

@@ -70,7 +70,7 @@ func TestRealFiles(t *testing.T) {
 				for _, p := range ps {
 					annotations += strings.Count(p.Answer, "<<")
 					lines += strings.Count(p.Answer, "\n")
-					if !Grade(p.Answer, true, p.Gold).Right {
+					if !(Answers{}).Grade(p.Answer, true, p).Right {
 						t.Errorf("%s: %s: the worked answer does not earn its own reward: %q", mode, p.ID, p.Answer)
 					}
 				}
@@ -80,7 +80,7 @@ func TestRealFiles(t *testing.T) {
 				if mode == "equation" && lines != c.annotations {
 					t.Errorf("%d equations, want %d", lines, c.annotations)
 				}
-				if s := ComputeStats(ps, inVocabulary); len(s.Types) != c.types || s.Problems != c.n || s.DuplicateQuestions > 2 {
+				if s := (Answers{}).ComputeStats(ps, inVocabulary); len(s.Types) != c.types || s.Problems != c.n || s.DuplicateQuestions > 2 {
 					t.Errorf("%s: stats %+v", mode, s)
 				}
 			}

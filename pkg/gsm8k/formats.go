@@ -88,12 +88,12 @@ func (c *collector) csv(r io.Reader) error {
 	if errors.As(err, &broken) {
 		err = broken.Err // without its position
 	} else if err == nil {
-		err = checkHeader(header, c.opt.Fields)
+		err = checkHeader(header, c.opt)
 	}
 	if err != nil {
 		return fmt.Errorf("line 1: %w", err)
 	}
-	columns := newColumns(header, c.opt.Fields)
+	columns := newColumns(header, c.opt)
 	for {
 		limit.left = jsonl.MaxLine
 		row, err := rows.Read()
@@ -108,7 +108,7 @@ func (c *collector) csv(r io.Reader) error {
 			err = c.add(Problem{}, broken.StartLine, why)
 		case err == nil:
 			line, _ := rows.FieldPos(0)
-			p, bad := c.opt.Fields.problem(columns.own(row))
+			p, bad := c.opt.problem(columns.own(row))
 			if bad == nil {
 				p.Fields, bad = columns.rest(row)
 			}
@@ -121,7 +121,7 @@ func (c *collector) csv(r io.Reader) error {
 }
 
 // checkHeader checks the names of the fields.
-func checkHeader(header []string, f Fields) error {
+func checkHeader(header []string, o ReadOptions) error {
 	if len(header) > maxColumns {
 		return fmt.Errorf("%d fields; at most %d are read", len(header), maxColumns)
 	}
@@ -135,7 +135,7 @@ func checkHeader(header []string, f Fields) error {
 		}
 		seen[name] = true
 	}
-	return missingFields(header, f.form(), f.names())
+	return missingFields(header, func(name string) bool { return seen[name] }, o.Fields.form(), o.required())
 }
 
 // maxColumns bounds the fields of a CSV file.
@@ -152,16 +152,17 @@ type otherColumn struct {
 	key   string // in JSON, with its colon
 }
 
-func newColumns(header []string, f Fields) columns {
+func newColumns(header []string, o ReadOptions) columns {
 	c := columns{index: map[string]int{}}
-	own := f.own()
+	own := o.Fields.own()
+	read := append(o.further(), own...)
 	for i, name := range header {
-		if slices.Contains(own, name) {
+		if slices.Contains(read, name) {
 			c.index[name] = i
 		}
 	}
 	for _, name := range slices.Sorted(slices.Values(header)) {
-		if _, ok := c.index[name]; !ok {
+		if !slices.Contains(own, name) {
 			c.others = append(c.others, otherColumn{slices.Index(header, name), string(appendJSON(nil, name)) + ":"})
 		}
 	}

@@ -30,7 +30,7 @@ func show(problems []Problem) string {
 }
 
 func TestFields(t *testing.T) {
-	mapped := Fields{"input", "target"}
+	mapped := Fields{Question: "input", Answer: "target"}
 	for _, c := range []struct {
 		name, file, in string
 		fields         Fields
@@ -57,7 +57,7 @@ func TestFields(t *testing.T) {
 // Each error is one line that names the file and the line, and, for missing fields, those found and
 // expected.
 func TestFieldErrors(t *testing.T) {
-	mapped := Fields{"input", "target"}
+	mapped := Fields{Question: "input", Answer: "target"}
 	for _, c := range []struct{ name, file, in, want string }{
 		{"JSONL", "x.jsonl", `{"question":"q","answer":1}`, `line 1: no "input", "target": its fields are "answer", "question"; a problem in the configured form has "input", "target" (rename the fields, or name them with data.fields; "grpo data stats" has --fields)`},
 		{"an array", "x.json", "[\n{\"question\":\"q\"}]", `line 2: no "input", "target": its fields are "question"; `},

@@ -32,11 +32,11 @@ func FuzzParseFinalAnswer(f *testing.F) {
 				t.Fatalf("value %q reads back as %q", value, again)
 			}
 		}
-		v := Grade(completion, true, gold)
+		v := (Answers{}).Grade(completion, true, Problem{Gold: gold})
 		if v.Formatted != ok || v.Right && !SameNumber(value, gold) || v.Right && !v.Formatted {
 			t.Fatalf("verdict %+v of %q with gold %q", v, completion, gold)
 		}
-		if Grade(completion, false, gold) != (Verdict{}) {
+		if (Answers{}).Grade(completion, false, Problem{Gold: gold}) != (Verdict{}) {
 			t.Fatal("a completion without an end is formatted")
 		}
 	})
@@ -139,7 +139,7 @@ func checkReader(t *testing.T, data []byte, svamp bool) {
 			t.Fatalf("%s: %d problems, %v", mode, len(qs), err)
 		}
 		for _, p := range qs {
-			if p.Question == "" || p.ID == "" || p.Line < 1 || !Grade(p.Answer, true, p.Gold).Right {
+			if p.Question == "" || p.ID == "" || p.Line < 1 || !(Answers{}).Grade(p.Answer, true, p).Right {
 				t.Fatalf("%s: problem %+v", mode, p)
 			}
 		}

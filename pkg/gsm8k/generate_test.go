@@ -117,7 +117,7 @@ func TestGenerateDefault(t *testing.T) {
 		length := 0
 		for _, p := range sp.problems {
 			checkVocabulary(t, p.Question+p.Answer)
-			if !Grade(p.Answer, true, p.Gold).Right {
+			if !(Answers{}).Grade(p.Answer, true, p).Right {
 				t.Errorf("%s: the worked answer %q does not earn its reward", p.ID, p.Answer)
 			}
 			length += len(p.Question) + 1

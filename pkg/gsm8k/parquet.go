@@ -58,7 +58,7 @@ func (c *collector) parquet(r io.ReaderAt, size int64) (err error) {
 	if err != nil {
 		return damaged(0, err)
 	}
-	columns, err := parquetColumns(file.Root(), c.opt.Fields)
+	columns, err := parquetColumns(file.Root(), c.opt)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (c *collector) parquet(r io.ReaderAt, size int64) (err error) {
 				}
 				values[columns[i].name] = value
 			}
-			p, bad := c.opt.Fields.problem(values)
+			p, bad := c.opt.problem(values)
 			if err := c.add(p, row, bad); err != nil {
 				return err
 			}
@@ -138,29 +138,31 @@ type parquetColumn struct {
 
 // parquetColumns finds the columns of the question and the answer, and the optional ones that are
 // strings.
-func parquetColumns(root *parquet.Column, f Fields) ([]parquetColumn, error) {
+func parquetColumns(root *parquet.Column, o ReadOptions) ([]parquetColumn, error) {
 	var found []string
 	for _, c := range root.Columns() {
 		found = append(found, c.Name())
 	}
-	want := f.names()
-	if err := missingFields(found, f.form(), want); err != nil {
+	want := o.required()
+	has := func(name string) bool { return root.Column(name) != nil }
+	if err := missingFields(found, has, o.Fields.form(), want); err != nil {
 		return nil, err
 	}
 	var out []parquetColumn
-	for _, name := range f.own() {
+	question := o.Fields.names()[0]
+	for _, name := range append(o.Fields.own(), o.further()...) {
 		c := root.Column(name)
 		if c == nil || slices.ContainsFunc(out, func(o parquetColumn) bool { return o.name == name }) {
 			continue
 		}
 		kind := parquetKind(c)
 		switch required := slices.Contains(want, name); {
-		case !required && kind != "string":
-			continue
 		case kind == "string":
-		case kind == "" || name == want[0]:
+		case !required && (kind == "" || !slices.Contains(o.further(), name)):
+			continue
+		case kind == "" || name == question:
 			return nil, fmt.Errorf("column %q is %s; want strings%s", clip(name), clip(typeOf(c)),
-				map[bool]string{true: " or numbers"}[name != want[0]])
+				map[bool]string{true: " or numbers"}[name != question])
 		}
 		out = append(out, parquetColumn{name: name, column: c, unsigned: kind == "unsigned"})
 	}

@@ -57,10 +57,10 @@ func TestParquet(t *testing.T) {
 		"zstd":          {parquetOf(t, options(parquet.Compression(&parquet.Zstd), parquet.DataPageVersion(1)), text...), Fields{}, want},
 		"row groups":    {parquetOf(t, options(parquet.MaxRowsPerRowGroup(1)), text...), Fields{}, want},
 		"small pages":   {parquetOf(t, options(parquet.PageBufferSize(1)), text...), Fields{}, want},
-		"integers":      {parquetOf(t, nil, mapped[int32]{"q", []int{1, 2}, -5}), Fields{"input", "target"}, "1 x-00001 q|#### -5|-5"},
-		"unsigned":      {parquetOf(t, nil, mapped[uint64]{"q", nil, 1<<64 - 1}), Fields{"input", "target"}, "1 x-00001 q|#### 18446744073709551615|18446744073709551615"},
-		"floats":        {parquetOf(t, nil, mapped[float64]{"q", nil, 0.5}, mapped[float64]{"r", nil, 1e20}), Fields{"input", "target"}, "1 x-00001 q|#### 0.5|0.5; 2 x-00002 r|#### 100000000000000000000|100000000000000000000"},
-		"single floats": {parquetOf(t, nil, mapped[float32]{"q", nil, 0.1}), Fields{"input", "target"}, "1 x-00001 q|#### 0.1|0.1"},
+		"integers":      {parquetOf(t, nil, mapped[int32]{"q", []int{1, 2}, -5}), Fields{Question: "input", Answer: "target"}, "1 x-00001 q|#### -5|-5"},
+		"unsigned":      {parquetOf(t, nil, mapped[uint64]{"q", nil, 1<<64 - 1}), Fields{Question: "input", Answer: "target"}, "1 x-00001 q|#### 18446744073709551615|18446744073709551615"},
+		"floats":        {parquetOf(t, nil, mapped[float64]{"q", nil, 0.5}, mapped[float64]{"r", nil, 1e20}), Fields{Question: "input", Answer: "target"}, "1 x-00001 q|#### 0.5|0.5; 2 x-00002 r|#### 100000000000000000000|100000000000000000000"},
+		"single floats": {parquetOf(t, nil, mapped[float32]{"q", nil, 0.1}), Fields{Question: "input", Answer: "target"}, "1 x-00001 q|#### 0.1|0.1"},
 		"optional":      {parquetOf(t, nil, optional{&q, &n, "own"}), Fields{}, "1 own q|#### 7|7"},
 	} {
 		for _, file := range []string{"x.parquet", "x"} {

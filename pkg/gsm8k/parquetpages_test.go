@@ -206,7 +206,7 @@ func TestParquetEncodings(t *testing.T) {
 		parquet.Compression(&parquet.Brotli), parquet.Compression(&parquet.Zstd), parquet.Compression(&parquet.Lz4Raw)} {
 		for version := 1; version <= 2; version++ {
 			data := parquetOf(t, []parquet.WriterOption{codec, parquet.DataPageVersion(version), parquet.PageBufferSize(2000)}, rows...)
-			problems, _, err := ReadFile(named(t, "x.parquet", data), ReadOptions{Fields: Fields{"question", "answer"}})
+			problems, _, err := ReadFile(named(t, "x.parquet", data), ReadOptions{Fields: Fields{Question: "question", Answer: "answer"}})
 			if err != nil || len(problems) != len(rows) || problems[999].Gold != "998001" || problems[3].ID != "own-3" || problems[3].Type != "third" || problems[4].Type == "third" {
 				t.Errorf("version %d: %d problems, %v", version, len(problems), err)
 			}

@@ -1,4 +1,4 @@
-// Package gsm8k has problems and their rewards, of GSM8K's form (Cobbe et al., "Training
+// Package gsm8k has problems and their rewards, by default of GSM8K's form (Cobbe et al., "Training
 // verifiers to solve math word problems", 2021): files of problems in JSONL, JSON (SVAMP's, too),
 // CSV and Parquet, the generator of the default experiment, prompts, the corpora of the
 // supervised stages, answer parsing, reward functions and statistics. It uses no model and no
@@ -26,10 +26,12 @@ type Problem struct {
 	// file's "id", or the file's stem and the line ("train-00012").
 	ID       string `json:"id,omitempty"`
 	Question string `json:"question"`
-	// Answer is the worked solution; it ends in a line "#### N".
+	// Answer is the worked solution; that of a number ends in a line "#### N". It is empty if the file has
+	// none and a right completion is not known from Gold.
 	Answer string `json:"answer"`
-	// Gold is N without commas, spaces, "$", a leading "+" and a trailing full
-	// stop; it is otherwise as written ("72.0" remains "72.0").
+	// Gold is the right answer. A number has no commas, spaces, "$", leading "+" and trailing full
+	// stop, and is otherwise as written ("72.0" remains "72.0"). A choice is its letter, a Countdown what
+	// [Countdown.Gold] writes, and with KindNone it is what the file has, or empty.
 	Gold string `json:"-"`
 	// Type is "add", "sub" or "mul" for generated problems, SVAMP's type in
 	// lower case, and empty for GSM8K.

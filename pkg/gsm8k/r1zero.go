@@ -34,7 +34,7 @@ type R1Verdict struct {
 //   - Answer reward 1 iff that equals gold by [grader.Equal], which documents the
 //     rules, the limits and the intended differences.
 //
-// Unlike [Grade], this considers the text only: a completion that the token limit truncates after
+// Unlike [Answers.Grade], this considers the text only: a completion that the token limit truncates after
 // its "</answer>" still counts, as in the assignment, which stops sampling there.
 func GradeR1Zero(response string, golds ...string) R1Verdict {
 	if !strings.Contains(response, "</think> <answer>") || !strings.Contains(response, "</answer>") {

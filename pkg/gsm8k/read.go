@@ -35,6 +35,8 @@ type ReadOptions struct {
 	Annotations AnnotationMode
 	// Fields are the names of the fields with the question and the answer.
 	Fields Fields
+	// Answers are those of the problems.
+	Answers Answers
 }
 
 func (o ReadOptions) check() error {
@@ -45,7 +47,7 @@ func (o ReadOptions) check() error {
 	return nil
 }
 
-// Apply rewrites a worked answer that ends in a line "#### N".
+// Apply rewrites a worked answer that ends in a line "#### N". EquationAnnotations leaves others unchanged.
 func (m AnnotationMode) Apply(answer string) string {
 	switch m {
 	case StripAnnotations:
@@ -53,8 +55,11 @@ func (m AnnotationMode) Apply(answer string) string {
 		return text
 	case EquationAnnotations:
 		_, equations := splitAnnotations(answer)
-		final := answer[strings.LastIndex(answer, marker):]
-		return strings.Join(append(equations, final), "\n")
+		final := strings.LastIndex(answer, marker)
+		if final < 0 { // an answer in another form
+			return answer
+		}
+		return strings.Join(append(equations, answer[final:]), "\n")
 	}
 	return answer
 }
@@ -106,7 +111,7 @@ func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 			}
 			var p Problem
 			if bad == nil {
-				p, bad = parseRecord(text, opt.Fields)
+				p, bad = opt.parseRecord(text)
 			}
 			if err := c.add(p, lines.Line, bad); err != nil {
 				return err
@@ -116,12 +121,15 @@ func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 }
 
 // parseRecord parses one line of GSM8K's form. Annotations are left in.
-func parseRecord(text []byte, f Fields) (Problem, error) {
-	fields, err := decodeObject(text, f.form(), f.names()...)
+func (o ReadOptions) parseRecord(text []byte) (Problem, error) {
+	fields, err := jsonl.Object(text)
+	if err == nil {
+		err = o.checkFields(fields)
+	}
 	if err != nil {
 		return Problem{}, err
 	}
-	return f.problem(fields)
+	return o.problem(fields)
 }
 
 // decodeObject decodes a JSON object that must have the wanted keys.
@@ -130,24 +138,25 @@ func decodeObject(text []byte, form string, want ...string) (map[string]any, err
 	if err != nil {
 		return nil, err
 	}
-	return fields, missingFields(slices.Sorted(maps.Keys(fields)), form, want)
+	has := func(name string) bool { _, ok := fields[name]; return ok }
+	return fields, missingFields(slices.Sorted(maps.Keys(fields)), has, form, want)
 }
 
-// missingFields returns an error unless the fields found include the wanted ones.
-func missingFields(found []string, form string, want []string) error {
-	missing := slices.DeleteFunc(slices.Clone(want), func(key string) bool { return slices.Contains(found, key) })
+// missingFields returns an error unless a record has the wanted fields. found are its fields.
+func missingFields(found []string, has func(name string) bool, form string, want []string) error {
+	missing := slices.DeleteFunc(slices.Clone(want), has)
 	if len(missing) == 0 {
 		return nil
 	}
-	has := "it has no fields"
+	list := "it has no fields"
 	if len(found) > shownFields {
-		has = "its fields are " + quotedList(found[:shownFields]) + " and more"
+		list = "its fields are " + quotedList(found[:shownFields]) + " and more"
 	} else if len(found) > 0 {
-		has = "its fields are " + quotedList(found)
+		list = "its fields are " + quotedList(found)
 	}
 	return fmt.Errorf("no %s: %s; a problem in %s form has %s "+
 		"(rename the fields, or name them with data.fields; \"grpo data stats\" has --fields)",
-		quotedList(missing), has, form, quotedList(want))
+		quotedList(missing), list, form, quotedList(want))
 }
 
 // otherFields encodes the fields other than these.
@@ -174,10 +183,11 @@ func quotedList(names []string) string {
 
 // stringField returns a field that must be a string and not blank.
 func stringField(fields map[string]any, key string) (string, error) {
-	s, ok := fields[key].(string)
+	value, _ := field(fields, key)
+	s, ok := value.(string)
 	switch {
 	case !ok:
-		return "", fmt.Errorf("%q is %s, want a string", key, jsonl.Kind(fields[key]))
+		return "", fmt.Errorf("%q is %s, want a string", key, jsonl.Kind(value))
 	case strings.TrimSpace(s) == "":
 		return "", fmt.Errorf("%q is empty", key)
 	}

@@ -27,8 +27,9 @@ type RewardInput struct {
 	TokenIDs []int
 	Ended    bool // by <eos>, not by the token limit
 	Problem  Problem
-	// Verdict is the result of [Grade]; nil makes the rewards that need it grade the
-	// completion.
+	// Answers say what is right, and Verdict is the result of [Answers.Grade]; nil makes the rewards that need it grade
+	// the completion.
+	Answers Answers
 	Verdict *Verdict
 	// Noise is uniform in [0, 1); see [RewardNoise]. Only the random control
 	// reward uses it.
@@ -42,7 +43,7 @@ func (in RewardInput) grade() Verdict {
 	if in.Verdict != nil {
 		return *in.Verdict
 	}
-	return Grade(in.Completion, in.Ended, in.Problem.Gold)
+	return in.Answers.Grade(in.Completion, in.Ended, in.Problem)
 }
 
 // tokenIDs returns the tokens, or their replacement.
@@ -97,6 +98,8 @@ type rewardKind struct {
 	name string
 	// decides: it is 1 for a right answer and 0 for a wrong one. negative: it may be below 0.
 	decides, negative bool
+	// kinds are those of the answers that it can score; nil = all.
+	kinds []Kind
 	// make returns the function; opening is the tag at the end of the prompt ([Template.Opening]).
 	make func(p RewardParams, opening string) (RewardFunc, error)
 }
@@ -112,20 +115,37 @@ func rewardTable() []rewardKind {
 		return func(p RewardParams, _ string) (RewardFunc, error) { return f(p) }
 	}
 	return []rewardKind{
-		{name: "answer", decides: true,
+		{name: "answer", decides: true, kinds: withAnswer,
 			make: plain(func(in RewardInput) float64 { return indicator(in.grade().Right) })},
 		{name: "format", make: plain(func(in RewardInput) float64 { return indicator(in.grade().Formatted) })},
 		{name: "random", make: plain(func(in RewardInput) float64 { return indicator(in.Noise < 0.5) })},
-		{name: "r1_zero", decides: true, make: plain(assignmentReward(GradeR1Zero))},
-		{name: "question_only", decides: true, make: plain(assignmentReward(GradeQuestionOnly))},
+		{name: "r1_zero", decides: true, kinds: spelled, make: plain(assignmentReward(GradeR1Zero))},
+		{name: "question_only", decides: true, kinds: spelled, make: plain(assignmentReward(GradeQuestionOnly))},
 		{name: "think_format", make: func(_ RewardParams, opening string) (RewardFunc, error) {
 			return func(in RewardInput) float64 { return indicator(ThinkFormat(opening + in.Completion)) }, nil
 		}},
 		{name: "soft_overlong", negative: true, make: with(newSoftOverlong)},
 		{name: "repetition", negative: true, make: with(newRepetition)},
-		{name: "cosine", negative: true, make: with(newCosine)},
-		{name: "last_number", decides: true, make: plain(lastNumberReward)},
+		{name: "cosine", negative: true, kinds: withAnswer, make: with(newCosine)},
+		{name: "last_number", decides: true, kinds: numeric, make: plain(lastNumberReward)},
+		{name: "countdown", kinds: []Kind{KindCountdown}, make: plain(countdownReward)},
 	}
+}
+
+// Kinds of answers that reward functions score.
+var (
+	numeric    = []Kind{KindNumber, KindMath}
+	spelled    = append([]Kind{KindText, KindChoice}, numeric...)
+	withAnswer = append([]Kind{KindCountdown}, spelled...)
+)
+
+// Scores reports whether a reward function can score answers of a kind.
+func Scores(reward string, k Kind) bool { return slices.Contains(ScoresKind(k), reward) }
+
+// ScoresKind lists the reward functions that can score answers of a kind.
+func ScoresKind(k Kind) []string {
+	k = cmp.Or(k, KindNumber)
+	return rewardsWith(func(r rewardKind) bool { return r.kinds == nil || slices.Contains(r.kinds, k) })
 }
 
 // Rewards lists the names of the reward functions.
@@ -149,8 +169,8 @@ func rewardsWith(has func(rewardKind) bool) (names []string) {
 
 // NewReward returns the reward function of a name:
 //
-//	answer         1 iff ended, with the gold number after the last "####" ([Grade])
-//	format         1 iff ended, with any number there
+//	answer         1 iff ended, with the right answer, by default after the last "####" ([Answers.Grade])
+//	format         1 iff ended, with any answer there
 //	random         a fair coin, a control that must not help
 //	r1_zero        the assignment's grader for <think> and <answer> ([GradeR1Zero])
 //	question_only  the assignment's grader for \boxed ([GradeQuestionOnly])
@@ -159,6 +179,7 @@ func rewardsWith(has func(rewardKind) bool) (names []string) {
 //	repetition     TRL's repetition penalty, RepetitionMaxPenalty to 0 ([RepetitionPenalty])
 //	cosine         cosine length scaling of right and wrong answers ([CosineScaled])
 //	last_number    1 iff the last number is the gold one ([LastNumber])
+//	countdown      1 for a right expression of a [Countdown], 0.1 for a wrong one, else 0
 //
 // opening is the tag at the end of the prompt that think_format counts as the start of the completion
 // ([Template.Opening]); empty if the policy writes the tag itself. An unknown name and a parameter out of range are

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"unicode/utf8"
+
+	"grpo/internal/textutil"
 )
 
 // topAnswers is the number of answers that Stats lists.
@@ -21,8 +23,9 @@ type Stats struct {
 	QuestionLength Lengths `json:"question_length"`
 	AnswerLength   Lengths `json:"answer_length"`
 
-	DistinctAnswers  int           `json:"distinct_answers"` // as numbers
-	TopAnswers       []AnswerCount `json:"top_answers"`      // the ten most common
+	WithoutAnswer    int           `json:"without_worked_answer,omitempty"` // problems that grpo sft can't train on
+	DistinctAnswers  int           `json:"distinct_answers"`                // as numbers
+	TopAnswers       []AnswerCount `json:"top_answers"`                     // the ten most common
 	MajorityAnswer   string        `json:"majority_answer"`
 	MajorityBaseline float64       `json:"majority_baseline"` // accuracy of always giving it
 
@@ -62,9 +65,9 @@ type Lengths struct {
 	Max    int     `json:"max"`
 }
 
-// ComputeStats describes problems. vocab reports whether a vocabulary has a
+// ComputeStats describes problems with these answers. vocab reports whether a vocabulary has a
 // character; nil means that it has all.
-func ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
+func (a Answers) ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
 	s := Stats{
 		Problems: len(problems),
 		Types:    []TypeCount{}, TopAnswers: []AnswerCount{}, OutOfVocabulary: []CharCount{},
@@ -76,7 +79,10 @@ func ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
 		questions[p.Question]++
 		questionLengths = append(questionLengths, utf8.RuneCountInString(p.Question))
 		answer := p.Answer
-		if answer == marker+" "+p.Gold {
+		if answer == "" {
+			s.WithoutAnswer++
+		}
+		if answer == a.Write(p.Gold) {
 			answer = p.Gold
 		}
 		answerLengths = append(answerLengths, utf8.RuneCountInString(answer))
@@ -104,43 +110,49 @@ func ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Char, b.Char))
 	})
 
-	answers := countAnswers(problems)
+	answers := a.countAnswers(problems)
 	s.DistinctAnswers = len(answers)
 	s.TopAnswers = append(s.TopAnswers, answers[:min(topAnswers, len(answers))]...)
-	s.MajorityAnswer, s.MajorityBaseline = MajorityAnswer(problems)
+	s.MajorityAnswer, s.MajorityBaseline = a.Majority(problems)
 	return s
 }
 
-// MajorityAnswer returns the most common gold answer and the accuracy of always
+// Majority returns the most common gold answer and the accuracy of always
 // giving it, the baseline for any accuracy. Answers that are equal as numbers count
 // as one. Ties go to the shortest answer, then to the first in byte order. It returns
-// "" and 0 for no problems.
-func MajorityAnswer(problems []Problem) (string, float64) {
-	answers := countAnswers(problems)
-	if len(answers) == 0 {
+// "" and 0 for no problems, and if there is no such baseline ([Answers.HasMajority]).
+func (a Answers) Majority(problems []Problem) (string, float64) {
+	if len(problems) == 0 || !a.HasMajority() {
 		return "", 0
 	}
-	return answers[0].Answer, answers[0].Share
+	most := a.countAnswers(problems)[0]
+	return most.Answer, most.Share
 }
 
+// maxShownAnswer is the length of an answer in statistics, in characters.
+const maxShownAnswer = 80
+
 // countAnswers returns the answers of problems, the most common first.
-func countAnswers(problems []Problem) []AnswerCount {
+func (a Answers) countAnswers(problems []Problem) []AnswerCount {
 	counts := map[string]int{}
 	for _, p := range problems {
-		gold := p.Gold
-		if n, ok := normaliseNumber(gold); ok {
+		gold := a.canonical(p.Gold)
+		if n, ok := normaliseNumber(gold); ok && (a.kind == "" || a.kind == KindMath) {
 			gold = canonicalNumber(n)
 		}
 		counts[gold]++
 	}
 	out := make([]AnswerCount, 0, len(counts))
-	for a, n := range counts {
-		out = append(out, AnswerCount{a, n, float64(n) / float64(len(problems))})
+	for answer, n := range counts {
+		out = append(out, AnswerCount{answer, n, float64(n) / float64(len(problems))})
 	}
 	slices.SortFunc(out, func(a, b AnswerCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(len(a.Answer), len(b.Answer)),
 			cmp.Compare(a.Answer, b.Answer))
 	})
+	for i := range out {
+		out[i].Answer = textutil.Cut(out[i].Answer, maxShownAnswer)
+	}
 	return out
 }
 

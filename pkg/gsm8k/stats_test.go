@@ -27,16 +27,16 @@ func TestComputeStats(t *testing.T) {
 		OutOfVocabulary:         []CharCount{{"\u00e9", "U+00E9", 2}, {"\t", "U+0009", 1}, {"\u2028", "U+2028", 1}},
 		OutOfVocabularyProblems: 2,
 	}
-	if got := ComputeStats(problems, inVocabulary); !reflect.DeepEqual(got, want) {
+	if got := (Answers{}).ComputeStats(problems, inVocabulary); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if got := ComputeStats(problems, nil); len(got.OutOfVocabulary) != 0 || got.OutOfVocabularyProblems != 0 {
+	if got := (Answers{}).ComputeStats(problems, nil); len(got.OutOfVocabulary) != 0 || got.OutOfVocabularyProblems != 0 {
 		t.Errorf("without a vocabulary: %+v", got.OutOfVocabulary)
 	}
 }
 
 func TestStatsOfNothing(t *testing.T) {
-	b, err := json.Marshal(ComputeStats(nil, inVocabulary))
+	b, err := json.Marshal((Answers{}).ComputeStats(nil, inVocabulary))
 	if err != nil {
 		t.Fatal(err) // a mean of nothing must not be NaN, which JSON lacks
 	}
@@ -48,7 +48,7 @@ func TestStatsOfNothing(t *testing.T) {
 }
 
 func TestStatsTopAnswersAreTen(t *testing.T) {
-	s := ComputeStats(generate(t, defaults()).Val, inVocabulary)
+	s := (Answers{}).ComputeStats(generate(t, defaults()).Val, inVocabulary)
 	if len(s.TopAnswers) != 10 || s.DistinctAnswers <= 10 || s.TopAnswers[0].Answer != s.MajorityAnswer {
 		t.Errorf("%d top answers of %d, majority %q", len(s.TopAnswers), s.DistinctAnswers, s.MajorityAnswer)
 	}
@@ -76,7 +76,7 @@ func TestMajorityAnswer(t *testing.T) {
 			for _, g := range c.golds {
 				ps = append(ps, Problem{Gold: g})
 			}
-			if got, share := MajorityAnswer(ps); got != c.want || share != c.share {
+			if got, share := (Answers{}).Majority(ps); got != c.want || share != c.share {
 				t.Errorf("got %q, %v; want %q, %v", got, share, c.want, c.share)
 			}
 		})

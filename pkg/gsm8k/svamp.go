@@ -78,7 +78,7 @@ func (c *collector) array(r io.Reader) error {
 			return broken(err)
 		}
 		at := lineAt(dec.InputOffset() - int64(len(raw)))
-		p, bad := parseElement(raw, c.opt.Fields)
+		p, bad := c.opt.parseElement(raw)
 		if err := c.add(p, at, bad); err != nil {
 			return err
 		}
@@ -93,11 +93,15 @@ func (c *collector) array(r io.Reader) error {
 }
 
 // parseElement parses an element of an array: one in SVAMP's form, or with the fields of GSM8K's
-// form or those that f names.
-func parseElement(raw []byte, f Fields) (Problem, error) {
+// form or those that the options name.
+func (o ReadOptions) parseElement(raw []byte) (Problem, error) {
 	var keys map[string]json.RawMessage
-	if json.Unmarshal(raw, &keys) == nil && keys["Body"] == nil && keys[defaultQuestion] != nil || f != (Fields{}) {
-		return parseRecord(raw, f)
+	known := json.Unmarshal(raw, &keys) == nil
+	switch {
+	case o.Fields != (Fields{}), known && keys["Body"] == nil && (keys[defaultQuestion] != nil || o.Answers.kind != ""):
+		return o.parseRecord(raw)
+	case o.Answers.kind == KindChoice || o.Answers.kind == KindCountdown:
+		return Problem{}, fmt.Errorf("it is in SVAMP's form, whose answers are numbers, not of the kind %s", o.Answers.kind)
 	}
 	return parseSVAMP(raw)
 }

@@ -263,13 +263,14 @@ func (a *audit) batch(s *session, opt model.Sampling, of rundir.AuditDraw, from 
 		return of, err
 	}
 	var tally Counter
+	answers := a.base.Config.Answers()
 	for i := range of.Votes {
-		given := newAnswers()
+		given := newAnswers(answers)
 		for _, c := range completions[i*a.Samples : (i+1)*a.Samples] {
 			text := s.Policy.Decode(c.Tokens)
-			v := gsm8k.Grade(text, c.Ended, a.problems[from+i].Gold)
+			v := answers.Grade(text, c.Ended, a.problems[from+i])
 			tally.Add(v, c)
-			given.add(text, c.Ended, v)
+			given.add(v)
 		}
 		of.Votes[i] = []int{given.correct()}
 		for answer, n := range given.count {

@@ -22,6 +22,7 @@ import (
 type Evaluation struct {
 	Seed     uint64
 	Template gsm8k.Template
+	Answers  gsm8k.Answers  // say what is right
 	Sampling model.Sampling // of the sampled decoding
 	Group    int            // sampled completions of a problem; 0 = 1
 	Greedy   bool           // decode greedily too
@@ -39,7 +40,7 @@ type Evaluation struct {
 // the measurement must not depend on them.
 func EvaluationOf(c config.Config, template gsm8k.Template, samples int) Evaluation {
 	e := c.Eval
-	return Evaluation{Seed: c.Seed, Template: template, Greedy: e.Greedy, Samples: e.SaveSamples,
+	return Evaluation{Seed: c.Seed, Template: template, Answers: c.Answers(), Greedy: e.Greedy, Samples: e.SaveSamples,
 		Group: samples, PassAt: e.PassKs(samples), Majority: e.MajorityKs(samples),
 		Sampling: model.Sampling{
 			Temperature: e.Temperature, TopP: e.TopP, TopK: e.TopK, MinTokens: e.MinTokens, MaxTokens: e.MaxTokens,
@@ -65,7 +66,7 @@ func splitStream(split string) uint32 {
 func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, problems []gsm8k.Problem,
 	step int) (rundir.Eval, []EvalSample, error) {
 	out := rundir.Eval{Step: step, Split: split}
-	out.MajorityAnswer, out.MajorityBaseline = gsm8k.MajorityAnswer(problems)
+	out.MajorityAnswer, out.MajorityBaseline = e.Answers.Majority(problems)
 	prompts := policy.EncodePrompts(p, e.Template, problems)
 	group := max(1, e.Group)
 	if group > 1 {
@@ -158,10 +159,10 @@ type decodingOf struct {
 // add counts a complete completion, and keeps it if it may and more are wanted.
 func (m *decodingOf) add(p model.Policy, e Evaluation, problem gsm8k.Problem, mayKeep bool, c model.Completion) {
 	text := p.Decode(c.Tokens)
-	v := gsm8k.Grade(text, c.Ended, problem.Gold)
+	v := e.Answers.Grade(text, c.Ended, problem)
 	m.tally.Add(v, c)
 	m.right = append(m.right, v.Right)
-	m.votes.add(text, c.Ended, v)
+	m.votes.add(v)
 	if mayKeep && len(m.kept) < e.Samples {
 		sample := NewSample(e.Template, problem, c, text, v)
 		m.kept = append(m.kept, EvalSample{sample, problem.Question, cmp.Or(sample.Why(), "right")})

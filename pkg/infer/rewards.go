@@ -25,6 +25,7 @@ type Rewards struct {
 	custom   []reward.Function
 	weights  []float64
 	template gsm8k.Template
+	answers  gsm8k.Answers
 	limit    int    // of completions, in tokens
 	seed     uint64 // of the random reward and of noise
 	noise    rl.VerifierNoise
@@ -35,7 +36,7 @@ type Rewards struct {
 // ctx, reward models compute on threads, and note gets problems.
 func OpenRewards(ctx context.Context, cfg config.Config, t gsm8k.Template, threads int, note func(string)) (
 	*Rewards, error) {
-	out := &Rewards{names: cfg.Reward.Functions, weights: cfg.Reward.RewardWeights, template: t,
+	out := &Rewards{names: cfg.Reward.Functions, weights: cfg.Reward.RewardWeights, template: t, answers: cfg.Answers(),
 		limit: cfg.Rollout.SamplingMaxTokens, seed: cfg.Seed, noise: cfg.Reward.Noise}
 	if out.noise.On() {
 		var err error
@@ -100,10 +101,11 @@ func (w *Rewards) Score(pool *kernel.Pool, tok model.Tokenizer, completions []mo
 	forEach(pool, len(inputs), func(i int) {
 		x, p := completions[i], problems[i/size]
 		text := tok.Decode(x.Tokens)
-		v := gsm8k.Grade(text, x.Ended, p.Gold)
+		v := w.answers.Grade(text, x.Ended, p)
 		inputs[i] = gsm8k.RewardInput{
 			Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: w.limit,
-			Ended: x.Ended, Problem: p, Verdict: &v, Noise: gsm8k.RewardNoise(w.seed, step, prompt+i/size, sample+i%size),
+			Ended: x.Ended, Problem: p, Answers: w.answers, Verdict: &v,
+			Noise: gsm8k.RewardNoise(w.seed, step, prompt+i/size, sample+i%size),
 		}
 		if w.noise.On() {
 			inputs[i].VerdictDraw = gsm8k.VerdictDraw(w.seed, step, prompt+i/size, sample+i%size)
@@ -219,14 +221,15 @@ func RolloutSampling(c config.Rollout) model.Sampling {
 }
 
 // RewardInput is the input of reward functions for a text that was not sampled.
-func RewardInput(m *policy.Model, cfg config.Config, p gsm8k.Problem, text string, ended bool) gsm8k.RewardInput {
+func RewardInput(m *policy.Model, cfg config.Config, a gsm8k.Answers, p gsm8k.Problem, text string,
+	ended bool) gsm8k.RewardInput {
 	ids := m.Tokenizer.Encode(text)
 	if end := m.Special(cfg.Data).Answer; ended && end != nil {
 		ids = append(ids, end.ID)
 	}
-	v := gsm8k.Grade(text, ended, p.Gold)
+	v := a.Grade(text, ended, p)
 	return gsm8k.RewardInput{
 		Completion: text, TokenIDs: ids, Tokens: len(ids), MaxTokens: cfg.Rollout.SamplingMaxTokens,
-		Ended: ended, Problem: p, Verdict: &v,
+		Ended: ended, Problem: p, Answers: a, Verdict: &v,
 	}
 }

@@ -48,13 +48,13 @@ func TryRewards(ctx context.Context, o Options, file string, stdin io.Reader, n 
 	if err != nil {
 		return nil, err
 	}
-	cfg := s.Config
+	cfg, answers := s.Config, s.Config.Answers()
 	out := &RewardTrial{Functions: cfg.Reward.Functions, Weights: cfg.Reward.RewardWeights}
 	var inputs []gsm8k.RewardInput
 	var steps []int
 	if file == "" {
-		for _, x := range madeFrom(s.problems.Train, cmp.Or(n, 2)) {
-			inputs = append(inputs, RewardInput(s.model, cfg, x.problem, x.text, x.ended))
+		for _, x := range madeFrom(s.problems.Train, answers, cmp.Or(n, 2)) {
+			inputs = append(inputs, RewardInput(s.model, cfg, answers, x.problem, x.text, x.ended))
 			out.Completions = append(out.Completions, TriedCompletion{Kind: x.kind})
 		}
 		steps = make([]int, len(inputs))
@@ -67,8 +67,8 @@ func TryRewards(ctx context.Context, o Options, file string, stdin io.Reader, n 
 			samples = samples[:min(n, len(samples))]
 		}
 		for _, x := range samples {
-			problem := x.problemIn(s.problems, s.template)
-			inputs = append(inputs, RewardInput(s.model, cfg, problem, *x.Completion, x.Ended == nil || *x.Ended))
+			problem := x.problemIn(s.problems, s.template, answers)
+			inputs = append(inputs, RewardInput(s.model, cfg, answers, problem, *x.Completion, x.Ended == nil || *x.Ended))
 			steps = append(steps, x.Step)
 		}
 		out.Completions = make([]TriedCompletion, len(inputs))
@@ -119,21 +119,29 @@ type madeCompletion struct {
 	problem    gsm8k.Problem
 }
 
-// madeFrom makes completions of every kind from the first n problems.
-func madeFrom(problems []gsm8k.Problem, n int) (out []madeCompletion) {
-	for i, p := range problems[:min(n, len(problems))] {
-		other := slices.IndexFunc(problems, func(x gsm8k.Problem) bool { return x.Gold != p.Gold })
-		if other < 0 {
-			other = i
+// madeFrom makes completions of every kind from the first n problems. Without a worked answer there is no right one.
+func madeFrom(problems []gsm8k.Problem, a gsm8k.Answers, n int) (out []madeCompletion) {
+	for _, p := range problems[:min(n, len(problems))] {
+		add := func(kind, text string, ended bool) { out = append(out, madeCompletion{kind, text, ended, p}) }
+		right := a.Kind() != gsm8k.KindNone && a.Grade(p.Answer, true, p).Right
+		if right {
+			add("right", p.Answer, true)
+		} else if p.Answer != "" {
+			add("solution", p.Answer, true)
 		}
-		half := []rune(p.Answer)
-		out = append(out,
-			madeCompletion{"right", p.Answer, true, p},
-			madeCompletion{"wrong", problems[other].Answer, true, p},
-			madeCompletion{"no format", p.Gold, true, p},
-			madeCompletion{"truncated", string(half[:len(half)/2]), false, p},
-			madeCompletion{"empty", "", true, p},
-		)
+		isWrong := func(x gsm8k.Problem) bool {
+			return x.Answer != "" && x.Gold != p.Gold && !a.Grade(x.Answer, true, p).Right
+		}
+		if i := slices.IndexFunc(problems, isWrong); i >= 0 && right {
+			add("wrong", problems[i].Answer, true)
+		}
+		if p.Gold != "" && !a.Grade(p.Gold, true, p).Right {
+			add("no format", p.Gold, true)
+		}
+		if half := []rune(p.Answer); len(half) > 1 {
+			add("truncated", string(half[:len(half)/2]), false)
+		}
+		add("empty", "", true)
 	}
 	return out
 }
@@ -149,7 +157,7 @@ type savedSample struct {
 }
 
 // problemIn is the sample's problem: the one of its ID, or else one with its prompt and its answer.
-func (s savedSample) problemIn(all *dataset.Splits, t gsm8k.Template) gsm8k.Problem {
+func (s savedSample) problemIn(all *dataset.Splits, t gsm8k.Template, a gsm8k.Answers) gsm8k.Problem {
 	sets := [][]gsm8k.Problem{all.Train}
 	for _, set := range all.Evaluated() {
 		sets = append(sets, set.Problems)
@@ -160,7 +168,7 @@ func (s savedSample) problemIn(all *dataset.Splits, t gsm8k.Template) gsm8k.Prob
 		}
 	}
 	question := strings.TrimSuffix(strings.TrimPrefix(s.Prompt, t.Prefix), t.Suffix)
-	return gsm8k.Problem{ID: s.Problem, Question: question, Gold: s.Gold, Answer: "#### " + s.Gold}
+	return gsm8k.Problem{ID: s.Problem, Question: question, Gold: s.Gold, Answer: a.Write(s.Gold)}
 }
 
 // maxSamples bounds the completions of a file.

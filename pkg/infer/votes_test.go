@@ -14,7 +14,7 @@ import (
 // Equal numbers are one vote; completions that were cut or have no answer do not vote.
 func TestVotes(t *testing.T) {
 	v := newVotes(Evaluation{PassAt: []int{1, 2, 4}, Majority: []int{1, 4}}, 4)
-	add := func(text string, ended bool) { v.add(text, ended, gsm8k.Grade(text, ended, "1000")) }
+	add := func(text string, ended bool) { v.add(gsm8k.Answers{}.Grade(text, ended, gsm8k.Problem{Gold: "1000"})) }
 	for _, text := range []string{"#### 1,000", "#### 1000.0", "#### 7", "no answer"} { // the right one wins
 		add(text, true)
 	}

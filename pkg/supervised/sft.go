@@ -100,7 +100,7 @@ func (s *sft) same(rec *SFTRecord) error {
 
 func (s *sft) read() (need budget.Memory, err error) {
 	c := s.cfg
-	if s.problems, err = dataset.Load(c.Data); err != nil {
+	if s.problems, err = dataset.Load(c.Data, c.Answers()); err != nil {
 		return need, err
 	}
 	p := s.problems
@@ -179,7 +179,7 @@ func (s *sft) save(rec *SFTRecord) error {
 }
 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
-	e := infer.Evaluation{Seed: s.cfg.Seed, Template: s.template, Greedy: true, Progress: s.opts.Progress,
+	e := infer.Evaluation{Seed: s.cfg.Seed, Template: s.template, Answers: s.cfg.Answers(), Greedy: true, Progress: s.opts.Progress,
 		Sampling: model.Sampling{Temperature: 1, TopP: 1, MaxTokens: s.cfg.EvalTokens}}
 	sampler := s.Policy.NewSampler()
 	defer sampler.Close()

@@ -26,7 +26,7 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 	case "preference":
 		c = gsm8k.PreferenceCorpus(problems, st.Examples, seed, opts)
 	case "answers":
-		c = gsm8k.AnswerCorpus(problems)
+		c = gsm8k.AnswerCorpus(problems, s.cfg.Answers())
 		c = c[:min(len(c), st.Examples)]
 	default:
 		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)

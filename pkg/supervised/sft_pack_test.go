@@ -141,7 +141,7 @@ func TestSFTValidationExamples(t *testing.T) {
 // problemsOf are the problems and the prompt template of a configuration.
 func problemsOf(t *testing.T, c config.SFT) (*dataset.Splits, gsm8k.Template) {
 	t.Helper()
-	problems, err := dataset.Load(c.Data)
+	problems, err := dataset.Load(c.Data, c.Answers())
 	expect.OK(t, err)
 	template, err := modelOf(t, c.Model, c.LoRA).Template(c.Data)
 	expect.OK(t, err)

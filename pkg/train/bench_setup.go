@@ -28,7 +28,7 @@ func newBench(o BenchOptions) (*trainer, error) {
 	}
 	if o.Model == "" {
 		t.data.problems = t.benchProblems(o)
-	} else if t.data.problems, err = dataset.Load(cfg.Data); err != nil {
+	} else if t.data.problems, err = dataset.Load(cfg.Data, cfg.Answers()); err != nil {
 		return t, err
 	}
 	m, err := MemoryOf(t.model, cfg, t.data.problems, o.Threads)

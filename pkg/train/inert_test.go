@@ -93,7 +93,7 @@ func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*datase
 	defer run.close()
 	var err error
 	if run.data.problems = problems[cfg.Data]; run.data.problems == nil {
-		run.data.problems, err = dataset.Load(cfg.Data)
+		run.data.problems, err = dataset.Load(cfg.Data, cfg.Answers())
 		expect.OK(t, err)
 		problems[cfg.Data] = run.data.problems
 	}

@@ -24,7 +24,7 @@ import (
 func memoryOf(t testing.TB, cfg config.Config) budget.Memory {
 	t.Helper()
 	cfg = config.Resolve(cfg)
-	p, err := dataset.Load(cfg.Data)
+	p, err := dataset.Load(cfg.Data, cfg.Answers())
 	expect.OK(t, err)
 	m, err := MemoryOf(modelOf(t, cfg.Model, cfg.Train.LoRA), cfg, p, 1)
 	expect.OK(t, err)

@@ -116,7 +116,8 @@ func TestEvaluateCheckpointOnSets(t *testing.T) {
 // Files that can't be sets are refused before the folder exists.
 func TestSetsAreRefused(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nowhere.json")
-	problems, err := dataset.Load(small().Data)
+	cfg := small()
+	problems, err := dataset.Load(cfg.Data, cfg.Answers())
 	expect.OK(t, err)
 	q := problems.Train[0].Question
 	for _, tt := range []struct{ name, set, file, want string }{

@@ -1,0 +1,248 @@
+package gsm8k
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// setAnswer sets the gold answer and the worked answer of a record. The worked answer is the solution, the answer if it
+// is a text that ends in the gold answer, or only the gold answer where the extraction looks for it. A solution in which
+// the extraction does not find the gold answer gets a last line with it.
+func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
+	a, key := o.Answers, o.Fields.names()[1]
+	var worked string
+	var err error
+	switch a.kind {
+	case "":
+		if err = p.setNumber(values, key); err == nil {
+			worked = p.Answer
+		}
+	case KindCountdown:
+		return o.setCountdown(p, values)
+	case KindNone:
+		if _, given := field(values, key); given {
+			p.Answer, err = scalarField(values, key)
+			p.Gold = strings.TrimSpace(p.Answer)
+		}
+		if o.Fields.Solution != "" && err == nil {
+			p.Answer, err = stringField(values, o.Fields.Solution)
+		}
+		return err
+	case KindChoice:
+		err = p.setChoice(values, key)
+	default:
+		worked, err = a.setText(p, values, key)
+	}
+	if err == nil && o.Fields.Solution != "" {
+		worked, err = stringField(values, o.Fields.Solution)
+	}
+	if err != nil {
+		return err
+	}
+	line := a.Write(p.Gold)
+	if line != "" && !a.Grade(line, true, *p).Right {
+		name, _ := a.ExtractedFrom()
+		return fmt.Errorf("the answer %q of %q can't be given where reward.extract (%s) looks for it", clip(p.Gold), clip(key), name)
+	}
+	switch {
+	case worked == "" || line == worked:
+		worked = line
+	case line != "" && a.extract != fromWhole && !a.Grade(worked, true, *p).Right:
+		worked += "\n" + line
+	}
+	p.Answer = worked
+	return nil
+}
+
+// setText sets the gold answer of a text or of mathematics: the answer, the rest of its last line after "####", or for
+// mathematics the content of its last \boxed. If it is a part of the answer, the answer is returned as the worked one.
+func (a Answers) setText(p *Problem, values map[string]any, key string) (worked string, err error) {
+	text, err := scalarField(values, key)
+	if err != nil {
+		return "", err
+	}
+	p.Gold = strings.TrimSpace(text)
+	if line, found := lastAnswer(text); found {
+		p.Gold, worked = line, text
+	} else if inner, ok := unboxed(p.Gold); a.kind == KindMath && ok && inner != p.Gold {
+		p.Gold, worked = inner, text
+	}
+	if _, ok := a.Read(p.Gold); !ok {
+		return "", fmt.Errorf("%q is %q, want %s", clip(key), clip(p.Gold), a.Form())
+	}
+	return worked, nil
+}
+
+// lastAnswer is the text after "####" in the last line of an answer.
+func lastAnswer(text string) (string, bool) {
+	line, rest, ok := finalLine(text)
+	line = strings.TrimSpace(line)
+	return line, ok && line != "" && strings.TrimSpace(rest) == ""
+}
+
+// scalarField returns a field that is a text, a number or true or false, and not blank.
+func scalarField(values map[string]any, key string) (string, error) {
+	switch v, _ := field(values, key); v := v.(type) {
+	case json.Number:
+		return v.String(), nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	}
+	text, err := stringField(values, key)
+	if err != nil && kindOf(values, key) != "a string" {
+		err = fmt.Errorf("%w, a number or a boolean", err)
+	}
+	return text, err
+}
+
+// maxChoices is the number of letters.
+const maxChoices = 26
+
+// setChoice sets the letter of the right choice. The answer is the letter, the number of the choice from 0 on as a number,
+// or with a field "choices", the label or the text of one. "choices" is a list of texts or, as in ARC, an object with the
+// lists "text" and "label". Choices that the question does not have are added to it, a line each.
+func (p *Problem) setChoice(values map[string]any, key string) error {
+	texts, labels, err := choicesOf(values)
+	if err != nil {
+		return err
+	}
+	most := maxChoices
+	if len(texts) > 0 {
+		most = len(texts)
+	}
+	at := -1
+	value, _ := field(values, key)
+	shown := fmt.Sprint(value)
+	if n, ok := value.(json.Number); ok {
+		if i, whole := wholeNumber(n); whole && i >= 0 && i < most {
+			at = i
+		}
+	} else {
+		text, err := stringField(values, key)
+		if err != nil {
+			return fmt.Errorf("%w or a number", err)
+		}
+		if line, found := lastAnswer(text); found {
+			text = line
+		}
+		shown = strings.TrimSpace(text)
+		if at, err = choiceOf(shown, texts, labels); err != nil {
+			return fmt.Errorf("%q %w", clip(key), err)
+		}
+	}
+	if at < 0 || at >= most {
+		return fmt.Errorf("%q is %q, want the letter of one of %d choices, its number from 0 on as a JSON number, or its "+
+			"text in \"choices\"", clip(key), clip(shown), most)
+	}
+	p.Gold = letterOf(at)
+	if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(p.Question, text) }) {
+		return nil
+	}
+	p.Question = strings.TrimRight(p.Question, " \t\r\n")
+	for i, text := range texts {
+		p.Question += "\n" + letterOf(i) + ". " + text
+	}
+	return nil
+}
+
+func letterOf(i int) string { return string(rune('A' + i)) }
+
+// choiceOf is the place of a choice by its label, its letter or its text; -1 if it is none.
+func choiceOf(answer string, texts, labels []string) (int, error) {
+	if i := slices.Index(labels, answer); i >= 0 {
+		return i, nil
+	}
+	byText := slices.Index(texts, answer)
+	letter, ok := readChoice(answer)
+	if !ok {
+		return byText, nil
+	}
+	i := int(letter[0] - 'A')
+	switch {
+	case byText >= 0 && i >= len(texts):
+		return byText, nil
+	case byText >= 0 && byText != i:
+		return 0, fmt.Errorf("is %q, the letter of one choice and the text of another", clip(answer))
+	}
+	return i, nil
+}
+
+// choicesOf reads the field "choices"; empty if there is none, or none with a list.
+func choicesOf(values map[string]any) (texts, labels []string, err error) {
+	value := values["choices"]
+	if object, ok := value.(map[string]any); ok {
+		if labels, err = stringsOf(object["label"]); err != nil {
+			return nil, nil, err
+		}
+		value = object["text"]
+	}
+	if texts, err = stringsOf(value); err != nil {
+		return nil, nil, err
+	}
+	if len(texts) > maxChoices {
+		return nil, nil, fmt.Errorf(`"choices" has %d elements; at most %d have a letter`, len(texts), maxChoices)
+	}
+	if labels != nil && len(labels) != len(texts) {
+		return nil, nil, fmt.Errorf(`"choices" has %d labels for %d texts`, len(labels), len(texts))
+	}
+	return texts, labels, nil
+}
+
+func stringsOf(value any) (out []string, err error) {
+	list, _ := value.([]any)
+	for _, x := range list {
+		var text string
+		switch x := x.(type) {
+		case string:
+			text = strings.TrimSpace(x)
+		case json.Number:
+			text = x.String()
+		}
+		if text == "" {
+			return nil, errors.New(`"choices" has an element that is no text`)
+		}
+		out = append(out, text)
+	}
+	return out, nil
+}
+
+// setCountdown makes a Countdown from a record. The answer and the solution are optional; they must be right.
+func (o ReadOptions) setCountdown(p *Problem, values map[string]any) error {
+	c, err := countdownOf(values)
+	if err != nil {
+		return err
+	}
+	p.Gold = c.Gold()
+	if p.Question == "" {
+		p.Question = c.Question()
+	}
+	key := o.Fields.names()[1]
+	if o.Fields.Solution != "" {
+		key = o.Fields.Solution
+	}
+	if _, given := field(values, key); !given {
+		return nil
+	}
+	if p.Answer, err = stringField(values, key); err != nil {
+		return err
+	}
+	expression := p.Answer
+	if line, found := lastAnswer(p.Answer); found {
+		expression = line
+	}
+	written := o.Answers.Write(expression)
+	switch {
+	case o.Answers.Grade(p.Answer, true, *p).Right:
+	case gradeCountdown(expression, p.Gold).Right && expression == p.Answer:
+		p.Answer = written
+	case gradeCountdown(expression, p.Gold).Right && written != "":
+		p.Answer += "\n" + written
+	default:
+		return fmt.Errorf("%q is %q, want an expression for %s", clip(key), clip(expression), clip(p.Gold))
+	}
+	return nil
+}
