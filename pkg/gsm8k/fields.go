@@ -155,7 +155,7 @@ func (p *Problem) setNumber(values map[string]any, key string) (err error) {
 }
 
 // otherKinds is the advice about an answer that is no number.
-const otherKinds = ` (data.answer has the kinds text, choice, math and none, too; "grpo data stats" has --answer)`
+const otherKinds = "; texts, choices and mathematics need data.answer"
 
 // kindOf names the type of a field's value.
 func kindOf(values map[string]any, key string) string {
