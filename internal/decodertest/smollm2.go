@@ -22,7 +22,8 @@ type Chat struct {
 func Chats(t *testing.T, p model.Policy, f func(m Chat, logp []float64)) {
 	t.Helper()
 	var want struct{ Model []Chat }
-	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "case.json"), &want)
+	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "case.json"), &want, "chat", "tokenizer",
+		"greedy_margins", "greedy_text", "last_logsumexp", "last_top5", "stops_at_eos", "text")
 	s := p.NewSampler()
 	for _, m := range want.Model {
 		sc, err := p.NewScorer(1)
@@ -68,7 +69,7 @@ func CheckGradient(t *testing.T, p model.Policy) {
 		Norms   map[string]float64 `json:"grad_norms"`
 		Entries map[string][][2]float64
 	}
-	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "grad.json"), &want)
+	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "grad.json"), &want, "formula", "logps")
 	batch, adv, total := &model.Batch{}, []float64{}, 0
 	for _, r := range want.Rows {
 		i := slices.IndexFunc(batch.Prompts, func(ids []int) bool { return slices.Equal(ids, r.Prompt) })

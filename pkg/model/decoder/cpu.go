@@ -104,8 +104,33 @@ type cpuRows struct {
 	attn     attention
 	n        int
 	backward bool
-	cos, sin []float32 // (rows, dim/2)
-	rstd     []float32 // (rows), of the last Norm; nil if nobody needs it
+	rotation []rotation // of each of the network's Ropes
+	rstd     []float32  // (rows), of the last Norm; nil if nobody needs it
+}
+
+// rotation holds the cosines and sines of positions, (rows, dim/2).
+type rotation struct{ cos, sin []float32 }
+
+// newRotations allocates the rotations of the rows.
+func (r *cpuRows) newRotations() {
+	for range r.net.Ropes {
+		r.rotation = append(r.rotation, rotation{r.Matrix(r.attn.dim / 2), r.Matrix(r.attn.dim / 2)})
+	}
+}
+
+// place fills the rotations with the positions of rows.
+func (r *cpuRows) place(positions []int) {
+	for i, x := range r.rotation {
+		r.net.Rotations(i, positions, x.cos, x.sin)
+	}
+}
+
+// rotate rotates queries and the keys, which follow them, or with sign -1 their gradients.
+func (r *cpuRows) rotate(l *Layer, qkv []float32, sign float32) {
+	if l.Rope >= 0 {
+		x := r.rotation[l.Rope]
+		r.pool.RoPE(r.n, r.attn.heads+r.attn.kvHeads, r.attn.dim, qkv, r.attn.width(), x.cos, x.sin, sign)
+	}
 }
 
 func (r *cpuRows) Matrix(width int) []float32 { return r.mem.floats(r.n * width) }
@@ -161,12 +186,12 @@ func (r *cpuRows) FinishQKV(l *Layer, s *Saved[[]float32]) {
 			}
 		}
 	}
-	r.pool.RoPE(r.n, a.heads+a.kvHeads, a.dim, s.QKV, width, r.cos, r.sin, 1) // keys follow the queries
+	r.rotate(l, s.QKV, 1)
 }
 
 func (r *cpuRows) FinishQKVBackward(l, g *Layer, s *Saved[[]float32], dqkv []float32) {
 	a, width := r.attn, r.attn.width()
-	r.pool.RoPE(r.n, a.heads+a.kvHeads, a.dim, dqkv, width, r.cos, r.sin, -1)
+	r.rotate(l, dqkv, -1)
 	if l.QNorm != nil {
 		dx := r.mem.floats(a.q())
 		for i := range r.n {

@@ -22,10 +22,10 @@ type Network struct {
 	Frozen *model.Params // under LoRA, the weights; nil if they are packed, as on the CPU
 	Embed  []float32     // (vocabulary, hidden)
 	Layers []Layer
-	Norm   []float32  // (hidden)
-	Head   Projection // the embedding where the two are tied
-	BF16   bool       // the precision of its matmuls, except attention
-	freqs  []float64
+	Norm   []float32   // (hidden)
+	Head   Projection  // the embedding where the two are tied
+	BF16   bool        // the precision of its matmuls, except attention
+	Ropes  [][]float64 // see [hf.Config.Ropes]
 }
 
 // Layer holds the parameters of a block. The query, key and value projections are one
@@ -40,6 +40,7 @@ type Layer struct {
 	FFNNorm      []float32  // (hidden)
 	GateUp       Projection // hidden to 2 ffn
 	Down         Projection // ffn to hidden
+	Rope         int        // which of the network's Ropes rotates queries and keys; -1 for none
 }
 
 // vector is the field of a role, for the roles whose tensors are vectors; nil for the others.
@@ -90,11 +91,12 @@ func view(c *hf.Config, params *model.Params) *Network {
 // build makes a network of tensors and of matrices that it takes in the order of
 // [hf.Config.Shapes].
 func build(c *hf.Config, take func(size int) []float32, matrix func(in, out int) Projection) *Network {
-	n := &Network{Config: c, Layers: make([]Layer, c.Layers), freqs: c.Frequencies()}
+	n := &Network{Config: c, Layers: make([]Layer, c.Layers), Ropes: c.Ropes()}
 	h := c.Hidden
 	n.Embed = take(c.Vocab * h)
 	shapes := roles(c)
 	for i := range n.Layers {
+		n.Layers[i].Rope = c.RopeOf(i)
 		for _, p := range shapes {
 			if v := n.Layers[i].vector(p.Role); v != nil {
 				*v = take(p.Shape[0])
@@ -149,11 +151,12 @@ func load(c *hf.Config, read func(name string) ([]float32, error)) (*Network, er
 	return n, nil
 }
 
-// Rotations fills the cosines and sines of positions, half a head's size each.
-func (n *Network) Rotations(positions []int, cos, sin []float32) {
-	half := len(n.freqs)
+// Rotations fills the cosines and sines of positions, half a head's size each, for one of Ropes.
+func (n *Network) Rotations(rope int, positions []int, cos, sin []float32) {
+	freqs := n.Ropes[rope]
+	half := len(freqs)
 	for i, p := range positions {
-		for j, f := range n.freqs {
+		for j, f := range freqs {
 			s, c := math.Sincos(float64(float32(p) * float32(f)))
 			cos[i*half+j], sin[i*half+j] = float32(c), float32(s)
 		}

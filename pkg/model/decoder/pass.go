@@ -20,9 +20,8 @@ func newPass(net *Network, pool *kernel.Pool, mem *arena, t *Tree, backward bool
 	c, n := net.Config, len(t.Tokens)
 	p := &pass{tree: t, runs: t.runs(),
 		cpuRows: cpuRows{net: net, pool: pool, mem: mem, n: n, attn: attentionOf(c), backward: backward}}
-	half := c.HeadDim / 2
-	p.cos, p.sin = mem.floats(n*half), mem.floats(n*half)
-	net.Rotations(t.Positions, p.cos, p.sin)
+	p.newRotations()
+	p.place(t.Positions)
 	for range pool.Threads() {
 		p.scratch = append(p.scratch, newScratch(t, p.runs, c.HeadDim, backward, mem))
 	}

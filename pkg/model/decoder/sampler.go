@@ -231,13 +231,14 @@ func narrow(ids []int) []int32 {
 // complete samples the completions, from final, the last states of the prompts.
 func (d *decoding) complete(out []model.Completion, final []float32, longest int, draws model.Draws) error {
 	c := d.net.Config
-	n, h, half := len(out), c.Hidden, c.HeadDim/2
+	n, h := len(out), c.Hidden
 	d.n = n
 	size := c.Layers * n * d.attn.kv() * d.most
 	d.k, d.v = d.mem.floats(size), d.mem.floats(size)
 	d.x, d.norm = d.Matrix(h), d.Matrix(h)
 	d.saved = NewSaved(d, d.net, d.x, d.x)
-	d.cos, d.sin, d.positions = d.Matrix(half), d.Matrix(half), make([]int, n)
+	d.newRotations()
+	d.positions = make([]int, n)
 	d.logits, d.rows, d.tokens = d.mem.floats(min(n, headRows)*c.Vocab), make([]int, n), make([]int, n)
 	for range d.pool.Threads() {
 		d.scores = append(d.scores, d.mem.floats(d.attn.group()*(longest+d.most)))
@@ -333,7 +334,7 @@ func (d *decoding) step(t int) {
 		copy(d.x[r*h:(r+1)*h], net.Embed[id*h:(id+1)*h])
 		d.positions[r] = d.contexts[d.rows[r]/d.group].tokens + t
 	}
-	net.Rotations(d.positions[:d.n], d.cos, d.sin)
+	d.place(d.positions[:d.n])
 	for i := range net.Layers {
 		Block(d, net, i, d.saved, d.x)
 	}

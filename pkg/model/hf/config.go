@@ -16,7 +16,7 @@ import (
 // Config is the shape of a decoder-only network with RMSNorm, rotary positions, grouped
 // query attention and SwiGLU.
 type Config struct {
-	Arch      string // "llama", "qwen2" or "qwen3"
+	Arch      string // the family: see architectures
 	Vocab     int
 	Hidden    int
 	FFN       int // width of the SwiGLU layer
@@ -69,20 +69,6 @@ func (c *Config) Frequencies() []float64 {
 		out[j] = f
 	}
 	return out
-}
-
-// supportedArchs are the values of model_type and of general.architecture.
-var supportedArchs = []string{"llama", "mistral", "qwen2", "qwen3"}
-
-func archOf(name string) (string, error) {
-	if !slices.Contains(supportedArchs, name) {
-		return "", fmt.Errorf("architecture %.40q is not supported; supported are Llama (with SmolLM2, TinyLlama and "+
-			"Mistral), Qwen2 and Qwen3", name)
-	}
-	if name == "mistral" {
-		return "llama", nil
-	}
-	return name, nil
 }
 
 // configFile is config.json. Transformers 4 and 5 write the rotary parameters and the
@@ -180,15 +166,15 @@ func ParseConfig(config, generation []byte) (*Config, error) {
 }
 
 func (f *configFile) config() (*Config, error) {
-	arch, err := archOf(f.ModelType)
+	arch, err := byType(f.ModelType)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case f.Activation != "silu":
 		return nil, fmt.Errorf("hidden_act %.40q is not supported; supported is silu", f.Activation)
-	case f.AttentionBias && arch != "qwen2", f.MLPBias:
-		return nil, fmt.Errorf("attention_bias and mlp_bias are not supported for %s", arch)
+	case f.AttentionBias && !arch.biases, f.MLPBias:
+		return nil, fmt.Errorf("attention_bias and mlp_bias are not supported for %s", arch.name)
 	case f.Quantization != nil:
 		return nil, fmt.Errorf("quantization_config: quantised weights are supported in GGUF files only")
 	case f.Experts > 0 || f.LocalExperts > 0:
@@ -197,17 +183,16 @@ func (f *configFile) config() (*Config, error) {
 		return nil, fmt.Errorf("partial_rotary_factor %v is not supported", *f.PartialRotary)
 	}
 	sliding := f.SlidingWindow != nil && *f.SlidingWindow < f.Context && (f.UseSliding == nil || *f.UseSliding)
-	if arch != "llama" {
+	if arch.name != "llama" {
 		sliding = f.UseSliding != nil && *f.UseSliding
 	}
 	if sliding || slices.ContainsFunc(f.LayerTypes, func(s string) bool { return s != "full_attention" }) {
 		return nil, fmt.Errorf("sliding_window: sliding-window attention is not supported")
 	}
-	c := &Config{
-		Arch: arch, Vocab: f.Vocab, Hidden: f.Hidden, FFN: f.FFN, Layers: f.Layers, Heads: f.Heads, KVHeads: f.Heads,
-		Context: f.Context, RopeTheta: 10000, NormEps: f.NormEps, QKVBias: arch == "qwen2", QKNorm: arch == "qwen3",
-	}
-	c.Tied, c.Pad = f.Tied != nil && *f.Tied, -1
+	c := arch.new()
+	c.Vocab, c.Hidden, c.FFN, c.Layers, c.Context = f.Vocab, f.Hidden, f.FFN, f.Layers, f.Context
+	c.Heads, c.KVHeads, c.RopeTheta, c.NormEps = f.Heads, f.Heads, 10000, f.NormEps
+	c.Tied = f.Tied != nil && *f.Tied
 	if slices.ContainsFunc(f.Architectures, func(s string) bool { return strings.HasSuffix(s, classifier) }) {
 		if n := f.labels(); n != 1 {
 			return nil, fmt.Errorf("it is a classifier of %d labels; supported is one label, the reward", n)
@@ -243,8 +228,17 @@ func (f *configFile) config() (*Config, error) {
 			return nil, fmt.Errorf("rope scaling %.40q is not supported; supported are default and llama3", kind)
 		}
 	}
-	return c, nil
+	if arch.config != nil {
+		err = arch.config(f, c)
+	}
+	return c, err
 }
+
+// Ropes are the frequencies with which layers rotate queries and keys: see [Config.RopeOf].
+func (c *Config) Ropes() [][]float64 { return [][]float64{c.Frequencies()} }
+
+// RopeOf is the index of a layer's frequencies in [Config.Ropes].
+func (c *Config) RopeOf(int) int { return 0 }
 
 // positive reports whether x is positive and finite as a float32.
 func positive(x float64) bool { return float32(x) > 0 && !math.IsInf(float64(float32(x)), 1) }

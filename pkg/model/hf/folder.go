@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"grpo/internal/regular"
 	"grpo/pkg/model/hf/bpe"
@@ -76,7 +75,7 @@ func (f Folder) complete(c *Config) error {
 			kind, _ := m["model_type"].(json.RawMessage)
 			name := c.Arch
 			_ = json.Unmarshal(kind, &name) // "mistral" has the architecture of Llama, but its own class
-			m["architectures"] = []string{strings.ToUpper(name[:1]) + name[1:] + "ForCausalLM"}
+			m["architectures"] = []string{class(name, "ForCausalLM")}
 		}
 		delete(m, "auto_map") // code that is not copied
 	})
@@ -295,6 +294,10 @@ func (c *Config) file() (map[string]any, error) {
 		return nil, errors.New("its rotary factors (rope_freqs.weight) are not those of Llama 3, and config.json " +
 			"has no other way to give factors")
 	}
+	arch, err := byName(c.Arch)
+	if err != nil {
+		return nil, err
+	}
 	m := map[string]any{
 		"model_type": c.Arch, "vocab_size": c.Vocab, "hidden_size": c.Hidden, "intermediate_size": c.FFN,
 		"num_hidden_layers": c.Layers, "num_attention_heads": c.Heads, "num_key_value_heads": c.KVHeads,
@@ -302,19 +305,13 @@ func (c *Config) file() (map[string]any, error) {
 		"rms_norm_eps": c.NormEps, "hidden_act": "silu", "tie_word_embeddings": c.Tied, "attention_dropout": 0.0,
 		"initializer_range": 0.02, "use_cache": true,
 	}
-	switch c.Arch {
-	case "llama":
-		m["attention_bias"], m["mlp_bias"] = false, false
-	case "qwen3":
-		m["attention_bias"] = false
-		fallthrough
-	case "qwen2":
-		m["use_sliding_window"] = false
-	}
 	if r := c.Rope; r != nil {
 		m["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": r.Factor,
 			"low_freq_factor": r.LowFactor, "high_freq_factor": r.HighFactor,
 			"original_max_position_embeddings": int(r.Original)}
+	}
+	if arch.file != nil {
+		arch.file(c, m)
 	}
 	return m, nil
 }

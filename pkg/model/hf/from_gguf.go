@@ -239,22 +239,23 @@ func configOfGGUF(f *gguf.File) (*Config, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	arch, err := archOf(name)
+	arch, err := byName(name)
 	if err != nil {
 		return nil, err
 	}
 	need := math.NaN()
-	c := &Config{
-		Arch: arch, Hidden: m.integer(name+".embedding_length", need), FFN: m.integer(name+".feed_forward_length", need),
-		Layers: m.integer(name+".block_count", need), Heads: m.integer(name+".attention.head_count", need),
-		Context: m.integer(name+".context_length", need), RopeTheta: m.number(name+".rope.freq_base", 10000),
-		NormEps: m.number(name+".attention.layer_norm_rms_epsilon", need), QKVBias: arch == "qwen2", QKNorm: arch == "qwen3",
-		Pad: -1,
-	}
+	c := arch.new()
+	c.Hidden, c.FFN = m.integer(name+".embedding_length", need), m.integer(name+".feed_forward_length", need)
+	c.Layers, c.Heads = m.integer(name+".block_count", need), m.integer(name+".attention.head_count", need)
+	c.Context, c.RopeTheta = m.integer(name+".context_length", need), m.number(name+".rope.freq_base", 10000)
+	c.NormEps = m.number(name+".attention.layer_norm_rms_epsilon", need)
 	c.KVHeads = m.integer(name+".attention.head_count_kv", float64(c.Heads))
 	c.HeadDim = m.integer(name+".attention.key_length", math.Trunc(float64(c.Hidden)/math.Max(1, float64(c.Heads))))
 	if kind := get(m, name+".rope.scaling.type", ""); kind != "" && kind != "none" {
 		m.fail("rope scaling %.40q is not supported", kind)
+	}
+	if arch.metadata != nil {
+		arch.metadata(m, c)
 	}
 	if m.err != nil {
 		return nil, m.err

@@ -118,9 +118,11 @@ func (c *Config) Modules() (out []Module) {
 }
 
 // permuted says that a GGUF file holds the rows of a tensor in another order: its
-// converter interleaves the two halves of each query and key head of Llama networks.
+// converter interleaves the two halves of each query and key head of some architectures.
 func permuted(arch, name string) bool {
-	return arch == "llama" && (strings.Contains(name, "self_attn.q_proj") || strings.Contains(name, "self_attn.k_proj"))
+	a, err := byName(arch)
+	return err == nil && a.permuted &&
+		(strings.Contains(name, "self_attn.q_proj") || strings.Contains(name, "self_attn.k_proj"))
 }
 
 // unpermute restores the order of rows: row 2j+p of a head becomes row p*dim/2+j.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // ScoreWeight is the tensor of a reward model that maps the last state to the reward, without a bias.
@@ -37,7 +36,7 @@ func (f Folder) Reward(c *Checkpoint) (Folder, error) {
 		kind, _ := m["model_type"].(json.RawMessage)
 		name := c.Config.Arch
 		_ = json.Unmarshal(kind, &name) // see complete
-		m["architectures"] = []string{strings.ToUpper(name[:1]) + name[1:] + classifier}
+		m["architectures"] = []string{class(name, classifier)}
 		m["id2label"], m["label2id"] = map[string]string{"0": "LABEL_0"}, map[string]int{"LABEL_0": 0}
 		delete(m, "num_labels")
 		if pad >= 0 {

@@ -23,13 +23,13 @@ type decoding struct {
 	first    int // index of the first prompt
 	out      []model.Completion
 
-	own                cuda.Pointer // (layers, rows, MaxTokens, 2 kv): own keys and values
-	ranges, base       cuda.Pointer // see contexts; (rows), the position of a completion's first token
-	cosTable, sinTable cuda.Pointer // (positions, dim/2)
-	x, normed, logits  cuda.Pointer // (rows, ...)
-	saved              *decoder.Saved[cuda.Pointer]
-	next, ended        cuda.Pointer // (rows): the last token; not 0 after the end
-	step, alive        cuda.Pointer // one number each: see [kernels.Choose]
+	own               cuda.Pointer // (layers, rows, MaxTokens, 2 kv): own keys and values
+	ranges, base      cuda.Pointer // see contexts; (rows), the position of a completion's first token
+	tables            []rotation   // of all positions
+	x, normed, logits cuda.Pointer // (rows, ...)
+	saved             *decoder.Saved[cuda.Pointer]
+	next, ended       cuda.Pointer // (rows): the last token; not 0 after the end
+	step, alive       cuda.Pointer // one number each: see [kernels.Choose]
 
 	// Only where the device chooses the tokens.
 	uniform, ends, tokens, logps, entropies, lengths cuda.Pointer
@@ -57,13 +57,13 @@ func (d *decoding) allocate() {
 	d.own = f(c.Layers * rows * d.opt.MaxTokens * 2 * d.keys())
 	d.x, d.normed, d.logits = d.Matrix(c.Hidden), d.Matrix(c.Hidden), d.Matrix(c.Vocab)
 	d.saved = decoder.NewSaved(d, d.Network, d.x, d.x)
-	d.cos, d.sin = d.Matrix(c.HeadDim/2), d.Matrix(c.HeadDim/2)
+	d.newRotations()
 	base := make([]int32, rows)
 	for i := range base {
 		base[i] = int32(d.contexts.lengths[i/d.group])
 	}
 	d.ranges, d.base = upload(d.mem, d.contexts.ranges), upload(d.mem, base)
-	d.cosTable, d.sinTable = d.rotations(d.contexts.longest + d.opt.MaxTokens)
+	d.tables = d.rotations(d.contexts.longest + d.opt.MaxTokens)
 	d.next, d.ended, d.step, d.alive = f(rows), d.mem.zeros(rows), d.mem.zeros(1), d.mem.zeros(1)
 }
 
@@ -72,9 +72,11 @@ func (d *decoding) feed() {
 	defer d.mem.Back(d.mem.Mark())
 	c, g, rows, half := d.Config, d.g, len(d.out), d.Config.HeadDim/2
 	g.gather(rows, c.Hidden, d.next, d.at(d.Embed), d.x)
-	for _, r := range [][2]cuda.Pointer{{d.cosTable, d.cos}, {d.sinTable, d.sin}} {
-		g.launchDecoder(g.card.GatherShifted(rows, half), cuda.I(rows), cuda.I(half), cuda.P(d.base), cuda.P(d.step),
-			cuda.P(r[0]), cuda.P(r[1]))
+	for i, table := range d.tables {
+		for _, r := range [][2]cuda.Pointer{{table.cos, d.rotation[i].cos}, {table.sin, d.rotation[i].sin}} {
+			g.launchDecoder(g.card.GatherShifted(rows, half), cuda.I(rows), cuda.I(half), cuda.P(d.base), cuda.P(d.step),
+				cuda.P(r[0]), cuda.P(r[1]))
+		}
 	}
 	for i := range d.Layers {
 		decoder.Block(d, d.Network, i, d.saved, d.x)

@@ -13,7 +13,17 @@ import (
 type rows struct {
 	*network
 	n        int
-	cos, sin cuda.Pointer // (rows, dim/2)
+	rotation []rotation // of each of the network's Ropes
+}
+
+// rotation holds the cosines and sines of positions, (rows, dim/2).
+type rotation struct{ cos, sin cuda.Pointer }
+
+// newRotations allocates the rotations of the rows.
+func (r *rows) newRotations() {
+	for range r.Ropes {
+		r.rotation = append(r.rotation, rotation{r.Matrix(r.Config.HeadDim / 2), r.Matrix(r.Config.HeadDim / 2)})
+	}
 }
 
 // pass runs the layers of a network over a tree. All matrices are (tokens, ...), tokens in the order
@@ -39,7 +49,7 @@ func (n *network) newPass(t *decoder.Tree, backward bool) *pass {
 		positions[i], longest = int32(at), max(longest, at+1)
 	}
 	half := n.Config.HeadDim / 2
-	p.cos, p.sin = p.Matrix(half), p.Matrix(half)
+	p.newRotations()
 	lengths := make([]int, len(t.Segments))
 	for s, segment := range t.Segments {
 		lengths[s] = len(segment.Tokens)
@@ -52,22 +62,26 @@ func (n *network) newPass(t *decoder.Tree, backward bool) *pass {
 		p.sum = n.mem.floats(n.plan.Parts(p.tiles.Tasks()))
 	}
 	defer n.mem.Back(n.mem.Mark())
-	cos, sin := n.rotations(longest)
 	at := upload(n.mem, positions)
-	n.g.gather(p.n, half, at, cos, p.cos)
-	n.g.gather(p.n, half, at, sin, p.sin)
+	for i, table := range n.rotations(longest) {
+		n.g.gather(p.n, half, at, table.cos, p.rotation[i].cos)
+		n.g.gather(p.n, half, at, table.sin, p.rotation[i].sin)
+	}
 	return p
 }
 
-// rotations are the cosines and sines of the positions up to a length, (length, dim/2).
-func (n *network) rotations(length int) (cos, sin cuda.Pointer) {
+// rotations are the rotations of the positions up to a length, for each of the network's Ropes.
+func (n *network) rotations(length int) (tables []rotation) {
 	positions, size := make([]int, length), length*n.Config.HeadDim/2
 	for i := range positions {
 		positions[i] = i
 	}
-	c, s := make([]float32, size), make([]float32, size)
-	n.Rotations(positions, c, s)
-	return upload(n.mem, c), upload(n.mem, s)
+	for i := range n.Ropes {
+		c, s := make([]float32, size), make([]float32, size)
+		n.Rotations(i, positions, c, s)
+		tables = append(tables, rotation{upload(n.mem, c), upload(n.mem, s)})
+	}
+	return tables
 }
 
 func (r *rows) Matrix(width int) cuda.Pointer { return r.mem.floats(r.n * width) }
@@ -153,7 +167,7 @@ func (r *rows) FinishQKV(l *decoder.Layer, s *decoder.Saved[cuda.Pointer]) {
 		r.normHeads(r.n, c.Heads, c.HeadDim, s.QKV, width, l.QNorm, s.QKV, width)
 		r.normHeads(r.n, c.KVHeads, c.HeadDim, k, width, l.KNorm, k, width)
 	}
-	r.rotate(r.n, s.QKV, r.cos, r.sin, 1)
+	r.rotate(l, s.QKV, 1)
 }
 
 func (p *pass) Attend(_ int, s *decoder.Saved[cuda.Pointer]) {
@@ -161,11 +175,14 @@ func (p *pass) Attend(_ int, s *decoder.Saved[cuda.Pointer]) {
 		cuda.P(p.seen), cuda.F(p.scale()), cuda.P(s.QKV), cuda.P(s.Attn), cuda.P(s.Stats))
 }
 
-// rotate rotates queries and keys, which follow them, or with sign -1 their gradients.
-func (n *network) rotate(rows int, qkv, cos, sin cuda.Pointer, sign float32) {
-	c := n.Config
-	n.g.launchDecoder(n.g.card.RoPE(rows, c.Heads+c.KVHeads, c.HeadDim), cuda.I(rows), cuda.I(c.Heads+c.KVHeads),
-		cuda.I(c.HeadDim), cuda.P(qkv), cuda.I(n.row()), cuda.P(cos), cuda.P(sin), cuda.F(sign))
+// rotate rotates queries and the keys, which follow them, or with sign -1 their gradients.
+func (r *rows) rotate(l *decoder.Layer, qkv cuda.Pointer, sign float32) {
+	if l.Rope < 0 {
+		return
+	}
+	c, x := r.Config, r.rotation[l.Rope]
+	r.g.launchDecoder(r.g.card.RoPE(r.n, c.Heads+c.KVHeads, c.HeadDim), cuda.I(r.n), cuda.I(c.Heads+c.KVHeads),
+		cuda.I(c.HeadDim), cuda.P(qkv), cuda.I(r.row()), cuda.P(x.cos), cuda.P(x.sin), cuda.F(sign))
 }
 
 func (p *pass) NormBackward(x cuda.Pointer, w []float32, dy, dx cuda.Pointer, dw []float32) {
@@ -185,7 +202,7 @@ func (p *pass) GateBackward(gateUp, dy cuda.Pointer) {
 
 func (p *pass) FinishQKVBackward(l, g *decoder.Layer, s *decoder.Saved[cuda.Pointer], dqkv cuda.Pointer) {
 	c, n, w, q := p.Config, p.n, p.row(), p.heads()
-	p.rotate(n, dqkv, p.cos, p.sin, -1)
+	p.rotate(l, dqkv, -1)
 	if l.QNorm != nil {
 		k, dk := s.Raw.Add(q), dqkv.Add(q)
 		p.normBackward(n, c.Heads, c.HeadDim, s.Raw, l.QNorm, w, dqkv, w, false, dqkv, w, p.grads, g.QNorm)

@@ -1,0 +1,81 @@
+package hf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// architecture is a family of networks: what sets it apart from Llama. A nil function adds nothing.
+type architecture struct {
+	name  string // of [Config.Arch] and of general.architecture in GGUF files
+	title string
+	// classes are transformers' classes by model_type, without ForCausalLM.
+	classes map[string]string
+	// parts sets what all networks of the family have.
+	parts func(c *Config)
+	// config reads the family's own keys of config.json, and metadata those of a GGUF file. file writes them to a
+	// config.json.
+	config   func(f *configFile, c *Config) error
+	metadata func(m *metadata, c *Config)
+	file     func(c *Config, m map[string]any)
+	// permuted says that llama.cpp's converter interleaves the two halves of each query and key head.
+	permuted bool
+	// biases says that attention_bias is not refused.
+	biases bool
+}
+
+var architectures = []*architecture{
+	{name: "llama", title: "Llama (with SmolLM2, TinyLlama and Mistral)",
+		classes:  map[string]string{"llama": "Llama", "mistral": "Mistral"},
+		permuted: true,
+		file:     func(_ *Config, m map[string]any) { m["attention_bias"], m["mlp_bias"] = false, false },
+	},
+	{name: "qwen2", title: "Qwen2", classes: map[string]string{"qwen2": "Qwen2"},
+		parts: func(c *Config) { c.QKVBias = true }, biases: true,
+		file: func(_ *Config, m map[string]any) { m["use_sliding_window"] = false },
+	},
+	{name: "qwen3", title: "Qwen3", classes: map[string]string{"qwen3": "Qwen3"},
+		parts: func(c *Config) { c.QKNorm = true },
+		file:  func(_ *Config, m map[string]any) { m["use_sliding_window"], m["attention_bias"] = false, false },
+	},
+}
+
+// find is the architecture that is accepts; name is what a file calls it.
+func find(name string, is func(*architecture) bool) (*architecture, error) {
+	if i := slices.IndexFunc(architectures, is); i >= 0 {
+		return architectures[i], nil
+	}
+	var titles []string
+	for _, a := range architectures {
+		titles = append(titles, a.title)
+	}
+	return nil, fmt.Errorf("architecture %.40q is not supported; supported are %s", name, strings.Join(titles, ", "))
+}
+
+// byType is the architecture of a model_type.
+func byType(modelType string) (*architecture, error) {
+	return find(modelType, func(a *architecture) bool { return a.classes[modelType] != "" })
+}
+
+// byName is the architecture of a [Config.Arch].
+func byName(name string) (*architecture, error) {
+	return find(name, func(a *architecture) bool { return a.name == name })
+}
+
+// new is the configuration of a network of the family, with the parts that all of them have.
+func (a *architecture) new() *Config {
+	c := &Config{Arch: a.name, Pad: -1}
+	if a.parts != nil {
+		a.parts(c)
+	}
+	return c
+}
+
+// class is transformers' class of a model_type that was read, with an ending.
+func class(modelType, ending string) string {
+	if a, err := byType(modelType); err == nil {
+		return a.classes[modelType] + ending
+	}
+	return modelType + ending
+}
