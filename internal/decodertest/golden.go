@@ -35,9 +35,13 @@ type Case struct {
 
 // Folders calls f for each checkpoint of the reference data.
 func Folders(t *testing.T, f func(t *testing.T, checkpoint *hf.Checkpoint, c *Case)) {
-	files, err := filepath.Glob(filepath.Join(golden.Path(t, "golden", "decoder"), "*", "config.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no folders: %v", err)
+	var files []string
+	for _, pattern := range []string{"decoder/*", "decoder3/smollm3-*"} {
+		found, err := filepath.Glob(filepath.Join(golden.Path(t, "golden"), pattern, "config.json"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no folders %s: %v", pattern, err)
+		}
+		files = append(files, found...)
 	}
 	for _, file := range files {
 		dir := filepath.Dir(file)

@@ -104,6 +104,9 @@ func (p *Policy) FrozenHash() string {
 func (p *Policy) NetworkHash() string {
 	c := p.net.Config
 	text := fmt.Sprint(c.Heads, c.KVHeads, c.HeadDim, c.RopeTheta, c.Rope, c.Factors, c.NormEps, p.end, p.sum)
+	if c.NoRope != nil {
+		text += fmt.Sprint(c.NoRope)
+	}
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 

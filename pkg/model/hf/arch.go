@@ -39,6 +39,7 @@ var architectures = []*architecture{
 		parts: func(c *Config) { c.QKNorm = true },
 		file:  func(_ *Config, m map[string]any) { m["use_sliding_window"], m["attention_bias"] = false, false },
 	},
+	smollm3,
 }
 
 // find is the architecture that is accepts; name is what a file calls it.

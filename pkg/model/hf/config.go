@@ -33,8 +33,9 @@ type Config struct {
 	// Score: the network is a reward model, with [ScoreWeight] in place of a head. Transformers calls
 	// it a network for sequence classification with one label.
 	Score   bool
-	QKVBias bool // Qwen2
-	QKNorm  bool // Qwen3: RMSNorm of each head's query and key
+	QKVBias bool   // Qwen2
+	QKNorm  bool   // Qwen3: RMSNorm of each head's query and key
+	NoRope  []bool `json:",omitempty"` // the layers that don't rotate queries and keys; nil: all do
 	End     []int32
 	endFrom []string // what names each end token
 	Pad     int32    // the padding token; -1 without one
@@ -101,6 +102,8 @@ type configFile struct {
 	Experts        int         `json:"num_experts"`
 	LocalExperts   int         `json:"num_local_experts"`
 	TextConfigJSON any         `json:"text_config"`
+	NoRopeLayers   []int       `json:"no_rope_layers"`
+	NoRopeInterval *int        `json:"no_rope_layer_interval"`
 
 	Architectures []string       `json:"architectures"`
 	Labels        map[string]any `json:"id2label"`
@@ -237,11 +240,18 @@ func (f *configFile) config() (*Config, error) {
 // Ropes are the frequencies with which layers rotate queries and keys: see [Config.RopeOf].
 func (c *Config) Ropes() [][]float64 { return [][]float64{c.Frequencies()} }
 
-// RopeOf is the index of a layer's frequencies in [Config.Ropes].
-func (c *Config) RopeOf(int) int { return 0 }
+// RopeOf is the index of a layer's frequencies in [Config.Ropes]; -1 for a layer that does not rotate.
+func (c *Config) RopeOf(layer int) int {
+	if c.NoRope != nil && c.NoRope[layer] {
+		return -1
+	}
+	return 0
+}
 
 // positive reports whether x is positive and finite as a float32.
 func positive(x float64) bool { return float32(x) > 0 && !math.IsInf(float64(float32(x)), 1) }
+
+const maxLayers = 1 << 10
 
 // check refuses shapes that no network has, so that no later size can overflow.
 func (c *Config) check() error {
@@ -253,7 +263,7 @@ func (c *Config) check() error {
 		value, most int
 	}{
 		{"vocab_size", c.Vocab, 1 << 21}, {"hidden_size", c.Hidden, 1 << 16}, {"intermediate_size", c.FFN, 1 << 18},
-		{"num_hidden_layers", c.Layers, 1 << 10}, {"num_attention_heads", c.Heads, 1 << 10},
+		{"num_hidden_layers", c.Layers, maxLayers}, {"num_attention_heads", c.Heads, 1 << 10},
 		{"num_key_value_heads", c.KVHeads, 1 << 10}, {"head_dim", c.HeadDim, 1 << 12},
 		{"max_position_embeddings", c.Context, 1 << 28},
 	} {
