@@ -185,6 +185,7 @@ epsilon, epsilon_high, delta, beta, importance_sampling_level,
 top_entropy_quantile, entropy_coef, off_policy_mask_threshold,
 use_bias_correction_kl, max_completion_length, gradient_accumulation_steps and
 on_policy, with the defaults of TRL 1.16 (use_bias_correction_kl is true since 1.10).
+loss_expr is a formula for the policy loss (docs/algorithms.md#formulas).
 verl's format: "policy_losses", each with loss_mode, loss_agg_mode and a
 "config" of clip_ratio, clip_ratio_low, clip_ratio_high, clip_ratio_c,
 loss_scale_factor.

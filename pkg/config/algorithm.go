@@ -133,8 +133,10 @@ func (a Algorithm) Loss() rl.LossConfig {
 		EntropyCoef: a.EntropyCoef, EntropyOverAll: a.recipe().EntropyOverAll,
 		OffPolicyMask: a.OffPolicyMask, OffPolicyMaskThreshold: a.OffPolicyMaskThreshold,
 	}
-	if a.LossExpr != "" {
-		c.Loss, c.Formula = "", a.formula()
+	if l, err := a.lossFormula(); err != nil {
+		c.Loss = "" // so that nothing is computed of an invalid configuration
+	} else if l != nil {
+		c.Loss, c.Formula = "", l
 	}
 	if a.Beta != 0 && a.KLIn == "loss" {
 		c.Beta, c.KL, c.KLBiasCorrection = a.Beta, a.KLEstimator, a.UseBiasCorrectionKL

@@ -4,35 +4,20 @@ import (
 	"cmp"
 
 	"grpo/pkg/formula"
-	"grpo/pkg/rl"
 )
 
-// lossFormula compiles loss_expr, which must not be empty.
+// lossFormula compiles loss_expr; nil without one.
 func (a *Algorithm) lossFormula() (*formula.Loss, error) {
+	if a.LossExpr == "" {
+		return nil, nil
+	}
 	return formula.ParseLoss(a.LossExpr, a.Cliprange, cmp.Or(a.EpsilonHigh, a.Cliprange))
 }
 
 // lossNames reports whether loss_expr names a variable.
 func (a *Algorithm) lossNames(variable string) bool {
-	if a.LossExpr == "" {
-		return false
-	}
 	l, err := a.lossFormula()
-	return err == nil && l.Names(variable)
-}
-
-// formula is loss_expr as pkg/rl takes it; nil without one, and if it is invalid.
-func (a *Algorithm) formula() *rl.Formula {
-	if a.LossExpr == "" {
-		return nil
-	}
-	l, err := a.lossFormula()
-	if err != nil {
-		return nil
-	}
-	return &rl.Formula{
-		At: l.At, NamesRef: l.Names("ref"), NamesEntropy: l.Names("entropy"), Vanishes: l.Vanishes(),
-	}
+	return err == nil && l != nil && l.Names(variable)
 }
 
 // AdvantageFormula compiles advantage_expr; nil without one.
@@ -45,11 +30,8 @@ func (a Algorithm) AdvantageFormula() (*formula.Advantage, error) {
 
 // CheckGradient compares the gradient of loss_expr with finite differences: see [formula.Loss.CheckGradient].
 func (a Algorithm) CheckGradient() error {
-	if a.LossExpr == "" {
-		return nil
-	}
 	l, err := a.lossFormula()
-	if err != nil {
+	if err != nil || l == nil {
 		return err
 	}
 	return l.CheckGradient()
@@ -73,10 +55,8 @@ func (a *Algorithm) formulaUses(option string) bool {
 
 // validateFormulas checks that loss_expr and advantage_expr can be compiled.
 func (a *Algorithm) validateFormulas(v *validator) {
-	if a.LossExpr != "" {
-		if _, err := a.lossFormula(); err != nil {
-			v.reject("%s can't be used as a loss: %s", &a.LossExpr, err)
-		}
+	if _, err := a.lossFormula(); err != nil {
+		v.reject("%s can't be used as a loss: %s", &a.LossExpr, err)
 	}
 	if _, err := a.AdvantageFormula(); err != nil {
 		v.reject("%s can't be used as advantages: %s", &a.AdvantageExpr, err)

@@ -12,7 +12,7 @@ import (
 func TestFormulaKeys(t *testing.T) {
 	a := loadSet(t, "loss_type=vanilla loss_expr=-min(ratio*A,clip(ratio,1-eps,1+eps_high)*A)").Config.Algorithm
 	c := a.Loss()
-	if c.Loss != "" || c.Formula == nil || !c.Formula.Vanishes || c.Aggregation != rl.TokenMean || a.DualClip != 0 {
+	if c.Loss != "" || c.Formula == nil || !c.Formula.Vanishes() || c.Aggregation != rl.TokenMean || a.DualClip != 0 {
 		t.Errorf("%+v", c)
 	}
 	if v, _, d, _ := c.Formula.At(1.5, 0, 0, 0, 1, 0); v != -1.2 || d != 0 { // eps_high is cliprange

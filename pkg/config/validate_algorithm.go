@@ -128,8 +128,8 @@ func (a *Algorithm) flatGradients() (keys []any) {
 		}
 	}
 	add(a.Beta != 0 && a.KLIn != "reward", &a.Beta)
-	if f := a.formula(); f != nil {
-		add(!f.Vanishes, &a.LossExpr)
+	if l, err := a.lossFormula(); err == nil && l != nil {
+		add(!l.Vanishes(), &a.LossExpr)
 	}
 	add(a.EntropyCoef != 0, &a.EntropyCoef)
 	add(a.UseAdaptiveEntropy, &a.UseAdaptiveEntropy)

@@ -68,6 +68,19 @@ func TestBiasCorrectionIsTheDefault(t *testing.T) {
 	}
 }
 
+// A formula takes the place of the loss of loss_type, with the same bounds and aggregation.
+func TestFormulaCases(t *testing.T) {
+	b, err := Losses(File{"f.json", edit(t, lossExample, `"epsilon_high": 0.28}}`,
+		`"epsilon_high": 0.28}}, {"config": {"loss_type": "dapo", "epsilon_high": 0.28, "loss_expr": "-min(ratio*A, clip(ratio, 1-eps, 1+eps_high)*A)"}}`)})
+	expect.OK(t, err)
+	cases := b.Cases.([]LossCase)
+	same(t, "loss", []float64{cases[2].Loss}, []float64{cases[1].Loss})
+	same(t, "gradient", cases[2].Grad[0], cases[1].Grad[0])
+	if _, ok := cases[2].Metrics["clip_ratio/region_mean"]; ok {
+		t.Error("a formula has a clip fraction")
+	}
+}
+
 // Without old log-probabilities, and with on_policy, the ratio is 1.
 func TestOnPolicyCases(t *testing.T) {
 	for _, tt := range []struct{ name, old, new string }{

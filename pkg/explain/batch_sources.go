@@ -1,11 +1,13 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
+	"grpo/pkg/formula"
 	"grpo/pkg/rl"
 )
 
@@ -24,6 +26,7 @@ type trlConfig struct {
 	VESPOLambdaPos            positive  `json:"vespo_lambda_pos"`
 	VESPOKNeg                 positive  `json:"vespo_k_neg"`
 	VESPOLambdaNeg            positive  `json:"vespo_lambda_neg"`
+	LossExpr                  string    `json:"loss_expr"` // ours: algorithm.loss_expr
 }
 
 // trlCase is one of "cases".
@@ -71,6 +74,12 @@ func (c trlCase) request(at path) (r lossRequest, err error) {
 	cfg.SAPOTempPos, cfg.SAPOTempNeg = float64(g.SAPOTempPos), float64(g.SAPOTempNeg)
 	cfg.VESPOKPos, cfg.VESPOLambdaPos = float64(g.VESPOKPos), float64(g.VESPOLambdaPos)
 	cfg.VESPOKNeg, cfg.VESPOLambdaNeg = float64(g.VESPOKNeg), float64(g.VESPOLambdaNeg)
+	if g.LossExpr != "" {
+		cfg.Formula, err = formula.ParseLoss(g.LossExpr, cfg.Epsilon, cmp.Or(cfg.EpsilonHigh, cfg.Epsilon))
+		if cfg.Loss = ""; err != nil {
+			return r, config.field("loss_expr").errorf("%w", err)
+		}
+	}
 	steps := g.GradientAccumulationSteps
 	if slices.Contains([]string{"cispo", "dapo", "vespo"}, g.LossType) {
 		// TRL divides these by num_items_in_batch, the tokens of all micro-batches,

@@ -64,6 +64,8 @@ func TestLossesRefuse(t *testing.T) {
 		{"beta without a reference", config, config + `, "beta": 0.04`, "f.json: cases[0]: beta is 0.04, but inputs.ref_per_token_logps is missing"},
 		{"entropy without entropies", config, config + `, "entropy_coef": 0.01`, "f.json: cases[0]: entropy_coef is 0.01, but inputs.entropies is missing"},
 		{"quantile without entropies", config, config + `, "top_entropy_quantile": 0.2`, "f.json: cases[0]: top_entropy_quantile is 0.2, but inputs.entropies is missing"},
+		{"formula", config, config + `, "loss_expr": "-rato*A"`, `f.json: cases[0].config.loss_expr: column 2, at "rato*A": unknown name "rato"`},
+		{"formula without a reference", config, config + `, "loss_expr": "logp - ref"`, "f.json: cases[0]: loss: reference log-probs are missing"},
 		{"expected loss", `{"config": {"loss_type": "grpo"}}`, `{"config": {"loss_type": "grpo"}, "loss": "x"}`, "f.json: cases[0].loss: a string"},
 		{"expected gradient", `{"config": {"loss_type": "grpo"}}`, `{"config": {"loss_type": "grpo"}, "grad_per_token_logps": [[1]]}`, "f.json: cases[0]: the expected gradient is not of the batch's shape (2, 2)"},
 		{"expected metrics", `{"config": {"loss_type": "grpo"}}`, `{"config": {"loss_type": "grpo"}, "metrics": {"kl": "x"}}`, "f.json: cases[0].metrics.kl: a string"},

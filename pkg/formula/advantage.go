@@ -90,7 +90,7 @@ func (a *Advantage) Of(g Group, out []float64) error {
 	}
 	for k, i := range in {
 		out[i] = x[a.result.at][k]
-		if math.IsNaN(out[i]) || math.IsInf(out[i], 0) {
+		if !isFinite(out[i]) {
 			hint := ""
 			if x[6][k] == 0 && a.named["std"] {
 				hint = "; where all rewards are equal, std is 0: add a small number to it, as in std + 1e-6"

@@ -94,22 +94,24 @@ func (l *Loss) set(x [6]float64) {
 
 // CheckGradient compares the derivatives with central differences at fixed points that look random, and
 // returns an error if they differ, which would be a bug. It leaves out points where differences say
-// nothing: near a kink or a jump, where rounding dominates, or where the loss is not finite. It takes
-// well below a millisecond.
+// nothing: near a kink or a jump, where rounding dominates, or where numbers are not finite. A loss that
+// is finite at no point is an error, too. It takes well below a millisecond.
 func (l *Loss) CheckGradient() error { return l.checkGradient(l.At) }
 
 type gradient func(ratio, logp, old, ref, adv, entropy float64) (value, dLogProb, dLogRatio, dEntropy float64)
 
 func (l *Loss) checkGradient(at gradient) error {
 	const points, step = 32, 1e-4
+	finite := false
 	for i := range points {
 		u := func(k int) float64 { // in 0..1: coordinate k of 6 of a sequence that fills space evenly (R sequence)
 			_, f := math.Modf(0.5 + float64(i+1)*math.Pow(0.8986537126286993, float64(k)))
 			return f
 		}
 		logp := -4*u(1) - 0.05
-		x := [6]float64{math.Exp(1.2*u(2) - 0.6), logp, logp + u(3) - 0.5, logp + 2*u(4) - 1, 4*u(5) - 2, 3 * u(6)}
-		_, lp, lr, h := at(x[0], x[1], x[2], x[3], x[4], x[5])
+		x := [6]float64{math.Exp(1.2*u(2) - 0.6), logp, logp + u(3) - 0.5, logp + 2*u(4) - 1, 8*u(5) - 4, 3 * u(6)}
+		v, lp, lr, h := at(x[0], x[1], x[2], x[3], x[4], x[5])
+		finite = finite || isFinite(v)
 		l.At(x[0], x[1], x[2], x[3], x[4], x[5])
 		center := append([]dual(nil), l.registers...)
 		for k, d := range []float64{lp, lr, h} {
@@ -128,36 +130,47 @@ func (l *Loss) checkGradient(at gradient) error {
 			wide, ok := l.difference(move, step, center)
 			near, ok2 := l.difference(move, step/2, center)
 			size := math.Max(math.Abs(near), math.Abs(d))
-			if !ok || !ok2 || math.Abs(wide-near) > 1e-4*size {
+			most, infinite := largest(center)
+			if !ok || !ok2 || math.Abs(wide-near) > 1e-4*size || infinite && !isFinite(d) {
 				continue
 			}
-			if noise := 1e-15 * largest(center) / step; !(math.Abs(d-near) <= 1e-3*size+10*noise) {
+			if noise := 1e-15 * most / step; !(math.Abs(d-near) <= 1e-3*size+10*noise) {
 				return fmt.Errorf("its derivative by the %s is %v, and %v by finite differences, at ratio %v, logp %v, "+
 					"old %v, ref %v, A %v, entropy %v (this is a bug)",
 					[]string{"log-probability", "log of the ratio", "entropy"}[k], d, near, x[0], x[1], x[2], x[3], x[4], x[5])
 			}
 		}
 	}
+	if !finite {
+		v, _, _, _ := at(1, -1, -1, -1, 1, 1)
+		return fmt.Errorf("its value is not a finite number, whatever the variables are: %v at ratio 1, logp, old and ref -1, "+
+			"A 1, entropy 1", v)
+	}
 	return nil
 }
 
-// largest is the largest finite magnitude in the registers, of which rounding errors are a share.
-func largest(r []dual) float64 {
-	out := 1.0
+// largest is the largest finite magnitude in the registers, of which rounding errors are a share;
+// infinite reports that some are not finite.
+func largest(r []dual) (out float64, infinite bool) {
+	out = 1
 	for _, x := range r {
-		if a := math.Abs(x.v); a > out && !math.IsInf(a, 0) {
-			out = a
+		if isFinite(x.v) {
+			out = math.Max(out, math.Abs(x.v))
+		} else {
+			infinite = true
 		}
 	}
-	return out
+	return out, infinite
 }
+
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // difference is the central difference; false where it says nothing.
 func (l *Loss) difference(move func(float64) [6]float64, step float64, center []dual) (float64, bool) {
 	low, ok := l.shifted(move(-step), center)
 	high, ok2 := l.shifted(move(step), center)
 	d := (high - low) / (2 * step)
-	return d, ok && ok2 && !math.IsNaN(d) && !math.IsInf(d, 0)
+	return d, ok && ok2 && isFinite(d)
 }
 
 // shifted evaluates the loss near the point that has the registers center, whose values behind

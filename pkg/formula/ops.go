@@ -75,7 +75,7 @@ func apply(o op, a, b, c dual) dual {
 		if a.moves() {
 			byA = b.v * math.Pow(a.v, b.v-1)
 		}
-		if b.moves() {
+		if b.moves() && v != 0 { // 0 to a positive power stays 0
 			byB = v * math.Log(a.v)
 		}
 		return two(v, a, byA, b, byB)

@@ -1,25 +1,27 @@
 package rl
 
-// Formula is a policy loss of the user's own (pkg/formula).
-type Formula struct {
+// Formula is a policy loss of the user's own: see pkg/formula, which makes it of a text.
+type Formula interface {
 	// At returns the loss of a token and its derivatives: by its log-probability with a constant
 	// importance ratio, by the log of the ratio, and by its entropy. The ratio is that of [LossConfig].Level.
-	At func(ratio, logp, old, ref, adv, entropy float64) (value, dLogProb, dLogRatio, dEntropy float64)
-	// NamesRef and NamesEntropy: it depends on ref and entropy. If not, they may be 0.
-	NamesRef, NamesEntropy bool
-	// Vanishes: an advantage of 0 gives a loss of 0 without a gradient, as every built-in loss does.
-	Vanishes bool
+	At(ratio, logp, old, ref, adv, entropy float64) (value, dLogProb, dLogRatio, dEntropy float64)
+	// Names reports whether the formula names a variable of At: ref and entropy may be 0 if not.
+	Names(variable string) bool
+	// Vanishes reports whether an advantage of 0 gives a loss of 0 without a gradient, as in every
+	// built-in loss.
+	Vanishes() bool
 }
 
 // NeedsReference reports whether the loss needs [Batch].RefLogProbs.
-func (c LossConfig) NeedsReference() bool {
-	return c.Beta != 0 || c.Formula != nil && c.Formula.NamesRef
-}
+func (c LossConfig) NeedsReference() bool { return c.Beta != 0 || c.names("ref") }
 
-// term is the policy part of the loss at token i of a batch, with importance ratio r. On-policy, the old
-// log-probability is the token's own.
-func (f *Formula) term(b *Batch, i int, r, adv float64) (t term) {
-	if adv == 0 && f.Vanishes {
+// names reports whether the loss is a formula that names a variable.
+func (c LossConfig) names(variable string) bool { return c.Formula != nil && c.Formula.Names(variable) }
+
+// formulaTerm is the policy part of the loss at token i of a batch, with importance ratio r. On-policy,
+// the old log-probability is the token's own.
+func (p *plan) formulaTerm(b *Batch, i int, r, adv float64) (t term) {
+	if adv == 0 && p.vanishes {
 		return t // even if the ratio overflows
 	}
 	lp := b.LogProbs[i]
@@ -27,12 +29,12 @@ func (f *Formula) term(b *Batch, i int, r, adv float64) (t term) {
 	if b.OldLogProbs != nil {
 		old = b.OldLogProbs[i]
 	}
-	if f.NamesRef {
+	if p.namesRef {
 		ref = b.RefLogProbs[i]
 	}
-	if f.NamesEntropy {
+	if p.namesEntropy {
 		entropy = b.Entropies[i]
 	}
-	t.value, t.dLogProb, t.dLogRatio, t.dEntropy = f.At(r, lp, old, ref, adv, entropy)
+	t.value, t.dLogProb, t.dLogRatio, t.dEntropy = p.Formula.At(r, lp, old, ref, adv, entropy)
 	return t
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // formulaOf is a formula with eps 0.2 and this eps_high.
-func formulaOf(t testing.TB, text string, epsHigh float64) *Formula {
+func formulaOf(t testing.TB, text string, epsHigh float64) Formula {
 	t.Helper()
 	l, err := formula.ParseLoss(text, 0.2, epsHigh)
 	expect.OK(t, err)
-	return &Formula{At: l.At, NamesRef: l.Names("ref"), NamesEntropy: l.Names("entropy"), Vanishes: l.Vanishes()}
+	return l
 }
 
 // sameLosses are losses with the formulas that say the same. Whole batches have no policy mask, which does not restrict

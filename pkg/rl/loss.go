@@ -9,8 +9,8 @@ import (
 // LossConfig selects the loss. The zero value of an option disables it or means its default.
 type LossConfig struct {
 	Loss LossType
-	// Formula, if not nil, takes the place of the policy term of Loss, which must be empty.
-	Formula     *Formula
+	// Formula, if not nil, is the policy term; Loss must be empty.
+	Formula     Formula
 	Aggregation Aggregation
 	// NormalizeConstant is Z of the aggregations that divide by a constant.
 	NormalizeConstant float64
@@ -98,7 +98,7 @@ func LossInto(cfg LossConfig, b Batch, into *Result) error {
 	}
 	into.PolicyLoss, into.Stats = 0, Stats{}
 	into.Grad, into.GradEntropy = zeros(into.Grad, b.Shape.Len()), into.GradEntropy[:0]
-	if p.EntropyCoef != 0 || p.Formula != nil && p.Formula.NamesEntropy {
+	if p.EntropyCoef != 0 || p.namesEntropy {
 		into.GradEntropy = zeros(into.GradEntropy, b.Shape.Len())
 	}
 	for row := range b.Shape.B {

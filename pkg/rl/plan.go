@@ -10,6 +10,8 @@ import (
 type plan struct {
 	LossConfig
 	uses Uses
+	// Of a formula:
+	namesRef, namesEntropy, vanishes bool
 }
 
 // Check returns an error for an invalid configuration.
@@ -28,7 +30,8 @@ func (c LossConfig) plan() (plan, error) {
 	case !ok:
 		return plan{}, unknown("loss", string(c.Loss), LossTypes())
 	}
-	p := plan{c, uses}
+	p := plan{LossConfig: c, uses: uses, namesRef: c.names("ref"), namesEntropy: c.names("entropy")}
+	p.vanishes = c.Formula != nil && c.Formula.Vanishes()
 	p.Level, p.KL = cmp.Or(p.Level, TokenLevel), cmp.Or(p.KL, K3)
 	if p.EpsilonHigh == 0 && p.uses&UsesEpsilon != 0 {
 		p.EpsilonHigh = p.Epsilon
@@ -108,8 +111,8 @@ func (p *plan) checkBatch(b *Batch) error {
 	}{
 		{"log-probs", b.LogProbs, false, ""},
 		{"old log-probs", b.OldLogProbs, true, ""},
-		{"reference log-probs", b.RefLogProbs, !p.NeedsReference(), "beta is not 0, or the formula names ref"},
-		{"entropies", b.Entropies, p.EntropyCoef == 0 && !(p.Formula != nil && p.Formula.NamesEntropy),
+		{"reference log-probs", b.RefLogProbs, p.Beta == 0 && !p.namesRef, "beta is not 0, or the formula names ref"},
+		{"entropies", b.Entropies, p.EntropyCoef == 0 && !p.namesEntropy,
 			"the entropy coefficient is not 0, or the formula names entropy"},
 	} {
 		if m.x == nil && m.optional {

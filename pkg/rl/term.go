@@ -20,7 +20,7 @@ type term struct {
 // 0 gives exactly 0, even if the ratio overflows.
 func (p *plan) policyTerm(b *Batch, s *sequence, i int, logR, r, adv float64) term {
 	if p.Formula != nil {
-		return p.Formula.term(b, i, r, adv)
+		return p.formulaTerm(b, i, r, adv)
 	}
 	if adv == 0 {
 		return term{}

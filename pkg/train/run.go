@@ -24,6 +24,7 @@ import (
 	"grpo/pkg/inputfiles"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
+	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
 )
 
@@ -76,6 +77,7 @@ type trainer struct {
 	opt     *model.AdamW
 	critic  model.Critic // only with PPO
 	updater updater
+	loss    rl.LossConfig // of completions; adaptive entropy changes its coefficient
 	// skipsFlat: updates leave out completions of advantage 0: those of a decoder always do where that is exact,
 	// unless an earlier policy samples: its completions say nothing about the current policy's entropy and ratio.
 	// TinyLM computes them unless told otherwise, because the sums over fewer tokens have other last bits.
@@ -288,8 +290,9 @@ func (t *trainer) build() error {
 	}
 	a := t.cfg.Algorithm
 	if err := a.CheckGradient(); err != nil {
-		return fmt.Errorf("check algorithm.loss_expr, %s: %w", a.LossExpr, err)
+		return config.Invalid(fmt.Errorf("check algorithm.loss_expr, %s: %w", a.LossExpr, err))
 	}
+	t.loss = a.Loss()
 	t.skipsFlat = a.SkipFlatGroups || a.SkippingIsExact() && t.model.IsDecoder() && !t.cfg.Rollout.Stale()
 	t.microTokens = t.model.MicroBatchTokens(t.cfg.Train.MicroBatchTokens)
 	t.state.EntropyCoef, t.state.EntropyApply = a.EntropyCoef, a.EntropyCoef

@@ -152,7 +152,7 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 
 // policyLoss is the loss of the completions from lo on.
 func (t *trainer) policyLoss(r *rollout, lo int, s *updateStats) (trainBatch, error) {
-	cfg := t.cfg.Algorithm.Loss()
+	cfg := t.loss
 	if t.cfg.Algorithm.UseAdaptiveEntropy {
 		cfg.EntropyCoef = t.state.EntropyApply
 	}
