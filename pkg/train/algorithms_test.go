@@ -49,6 +49,8 @@ var variants = []struct {
 	{"off-policy mask", []string{"loss_type=grpo", "off_policy_mask=true", "off_policy_mask_threshold=0.01", "epochs_per_rollout_batch=2"}},
 	{"sequence sum", []string{"loss_type=grpo_clip", "importance_sampling_level=sequence_sum", "epochs_per_rollout_batch=2", "baseline=leave_one_out", "normalizer=none"}},
 	{"teacher", []string{"teacher=base", "teacher_gamma=0.5"}},
+	{"formulas", []string{"loss_expr=-min(ratio*A, clip(ratio, 1-eps, 1+eps)*A) + 0.05*(logp - ref)**2 - 0.01*entropy",
+		"advantage_expr=(r - mean) / (std + 1e-6) - 0.01*length", "ref_model_sync_steps=2", "epochs_per_rollout_batch=2"}},
 	{"ppo", []string{"algorithm.type=ppo", "loss_type=grpo_clip", "epochs_per_rollout_batch=2", "beta=0.01", "kl_in=reward", "kl_estimator=k1"}},
 }
 
@@ -86,7 +88,7 @@ func TestVariantsTrainAndAccumulate(t *testing.T) {
 func TestVariantsResumeExactly(t *testing.T) {
 	long(t)
 	for _, v := range variants {
-		if !slices.Contains([]string{"kl in the loss", "adaptive entropy", "dynamic sampling", "ppo", "reinforce++"}, v.name) {
+		if !slices.Contains([]string{"kl in the loss", "adaptive entropy", "dynamic sampling", "ppo", "reinforce++", "formulas"}, v.name) {
 			continue
 		}
 		t.Run(v.name, func(t *testing.T) {
