@@ -4,8 +4,8 @@
 // The notation is that of github.com/expr-lang/expr, whose parser reads it; the language is smaller,
 // and has numbers and conditions only:
 //
-//   - - * / **   < <= > >= == !=   && || !   x > 0 ? y : z   let u = x; y
-//     min max abs exp log sqrt clip(x, low, high) sigmoid tanh
+//	x + y - z * u / v ** w   < <= > >= == !=   && || !   x > 0 ? y : z   let u = x; y
+//	min max abs exp log sqrt clip(x, low, high) sigmoid tanh
 //
 // A condition counts as 1 or 0 where a number is needed. A loss also has stop_gradient(x), in short
 // sg(x); advantages have reductions over the group: sum, mean, std, and min and max of one argument.
