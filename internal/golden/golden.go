@@ -131,9 +131,16 @@ func drop(v any, unused []string) {
 // the environment variable GRPO_SMOLLM2; without it, the test skips and says so.
 func SmolLM2(t testing.TB) string {
 	t.Helper()
-	path := os.Getenv("GRPO_SMOLLM2")
+	return Model(t, "GRPO_SMOLLM2", "SmolLM2-135M-Instruct")
+}
+
+// Model returns the path of a model's file from an environment variable; without it, the test
+// skips and says so.
+func Model(t testing.TB, variable, name string) string {
+	t.Helper()
+	path := os.Getenv(variable)
 	if path == "" {
-		t.Skip("GRPO_SMOLLM2 is not set: the tests with SmolLM2-135M-Instruct are skipped")
+		t.Skip(variable + " is not set: the tests with " + name + " are skipped")
 	}
 	return path
 }

@@ -141,12 +141,13 @@ func openFolder(dir string) (*Checkpoint, error) {
 	return c, c.readTokenizerConfig(dir)
 }
 
-// fits compares the tokenizer with the embedding.
+// fits compares the tokenizer with the embedding. Added tokens that the embedding lacks are plain text.
 func (c *Checkpoint) fits() error {
-	if n := c.Tokenizer.Size(); n > c.Config.Vocab {
-		return fmt.Errorf("the tokenizer has %d tokens, the embedding %d rows: they do not belong together", n,
-			c.Config.Vocab)
+	t, err := c.Tokenizer.Below(c.Config.Vocab)
+	if err != nil {
+		return fmt.Errorf("%w, the embedding %d rows: they do not belong together", err, c.Config.Vocab)
 	}
+	c.Tokenizer = t
 	return nil
 }
 

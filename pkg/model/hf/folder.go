@@ -262,7 +262,7 @@ func folderOfGGUF(d tokenizerData, c *Config) (Folder, error) {
 		begin = d.begin
 	}
 	var err error
-	if out[tokenizerName], err = bpe.FileOfGGUF(d.pre, d.tokens, d.types, d.merges, begin); err != nil {
+	if out[tokenizerName], err = bpe.FileOfGGUF(d.bpe, begin); err != nil {
 		return nil, fmt.Errorf("read GGUF: %w", err)
 	}
 	config, err := c.file()
@@ -273,7 +273,7 @@ func folderOfGGUF(d tokenizerData, c *Config) (Folder, error) {
 	texts := map[string]any{"clean_up_tokenization_spaces": false}
 	for key, id := range map[string]int32{"bos_token": d.begin, "pad_token": d.pad, "eos_token": d.ends[0]} {
 		if id >= 0 {
-			ids[key+"_id"], config[key+"_id"], texts[key] = id, id, d.tokens[id]
+			ids[key+"_id"], config[key+"_id"], texts[key] = id, id, d.bpe.Tokens[id]
 		}
 	}
 	if d.template != "" {

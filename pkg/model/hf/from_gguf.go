@@ -70,8 +70,11 @@ func ofGGUF(f *gguf.File) (*Checkpoint, error) {
 		return nil, err
 	}
 	beginFrom := addBeginKey
-	if d.addByDefault {
-		beginFrom = "its pre-tokenizer, " + d.pre
+	switch {
+	case d.addByDefault && d.bpe.Model == spmModel:
+		beginFrom = "its tokenizer, " + spmModel
+	case d.addByDefault:
+		beginFrom = "its pre-tokenizer, " + d.bpe.Pre
 		c.TokenizerSum += "+begin" // earlier revisions put no begin token before a text of such a model
 	}
 	for i, id := range d.ends {
@@ -105,35 +108,43 @@ func readGGUF(f *gguf.File, c *Config, name, inFile string, shape []int, out []f
 // message to a tool.
 var endKeys = [3]string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}
 
+// spmModel is SentencePiece-style BPE as tokenizer.ggml.model.
+const spmModel = "llama"
+
 const addBeginKey = "tokenizer.ggml.add_bos_token"
 
 // tokenizerData is what a GGUF file says of its tokenizer. Tokens are -1 where it says nothing.
 type tokenizerData struct {
-	pre          string // name of the pre-tokenizer
-	tokens       []string
-	types        []int64
-	merges       []string
+	bpe          bpe.GGUF
 	begin, pad   int32
 	ends         [3]int32 // of endKeys
 	addBegin     bool     // before every text
-	addByDefault bool     // addBegin is the pre-tokenizer's default
+	addByDefault bool     // addBegin is the tokenizer's or pre-tokenizer's default
 	template     string
 }
 
 func ggufTokenizer(f *gguf.File) (d tokenizerData, err error) {
 	m := metadata{f: f}
-	if kind := get(&m, "tokenizer.ggml.model", ""); m.err == nil && kind != "gpt2" {
-		return d, fmt.Errorf("read GGUF: tokenizer %.40q is not supported; supported is byte-level BPE (gpt2)", kind)
+	d.bpe.Model = get(&m, "tokenizer.ggml.model", "")
+	spm := d.bpe.Model == spmModel
+	if m.err == nil && !spm && d.bpe.Model != "gpt2" {
+		return d, fmt.Errorf("read GGUF: tokenizer %.40q is not supported; supported are byte-level BPE (gpt2) and "+
+			"SentencePiece-style BPE (llama), not unigram (t5)", d.bpe.Model)
 	}
-	d.tokens = array(&m, "tokenizer.ggml.tokens", gguf.Array.Strings)
-	d.types = array(&m, "tokenizer.ggml.token_type", gguf.Array.Ints)
-	d.merges = array(&m, "tokenizer.ggml.merges", gguf.Array.Strings)
-	d.pre = get(&m, "tokenizer.ggml.pre", "")
+	d.bpe.Tokens = array(&m, "tokenizer.ggml.tokens", gguf.Array.Strings)
+	d.bpe.Types = array(&m, "tokenizer.ggml.token_type", gguf.Array.Ints)
+	if spm {
+		d.bpe.Scores = array(&m, "tokenizer.ggml.scores", gguf.Array.Floats)
+		d.bpe.SpacePrefix = get(&m, "tokenizer.ggml.add_space_prefix", true)
+	} else {
+		d.bpe.Merges = array(&m, "tokenizer.ggml.merges", gguf.Array.Strings)
+		d.bpe.Pre = get(&m, "tokenizer.ggml.pre", "")
+	}
 	d.template = get(&m, "tokenizer.chat_template", "")
 	token := func(key string) int32 {
 		id := m.integer(key, -1)
-		if id < -1 || id >= len(d.tokens) || id < 0 && f.Metadata[key] != nil {
-			m.fail("%s is %v, and there are %d tokens", key, f.Metadata[key], len(d.tokens))
+		if id < -1 || id >= len(d.bpe.Tokens) || id < 0 && f.Metadata[key] != nil {
+			m.fail("%s is %v, and there are %d tokens", key, f.Metadata[key], len(d.bpe.Tokens))
 			return -1
 		}
 		return int32(id)
@@ -142,7 +153,8 @@ func ggufTokenizer(f *gguf.File) (d tokenizerData, err error) {
 	for i, key := range endKeys {
 		d.ends[i] = token(key)
 	}
-	byDefault := d.begin >= 0 && d.pre == "llama-bpe" // as in llama.cpp; its converter omits the key for Llama 3
+	// As in llama.cpp; its converter omits the key for Llama 3.
+	byDefault := d.begin >= 0 && (spm || d.bpe.Pre == "llama-bpe")
 	d.addBegin = get(&m, addBeginKey, byDefault)
 	d.addByDefault = byDefault && f.Metadata[addBeginKey] == nil
 	if d.addBegin && d.begin < 0 {
@@ -153,7 +165,7 @@ func ggufTokenizer(f *gguf.File) (d tokenizerData, err error) {
 
 // tokenizer makes the tokenizer. The name of its pre-tokenizer selects a pattern; an unknown name is an error.
 func (d tokenizerData) tokenizer() (*bpe.Tokenizer, error) {
-	t, err := bpe.FromGGUF(d.pre, d.tokens, d.types, d.merges)
+	t, err := bpe.FromGGUF(d.bpe)
 	if err != nil {
 		return nil, fmt.Errorf("read GGUF: %w", err)
 	}

@@ -34,7 +34,11 @@ func (c *Checkpoint) special(eos int32, eosFrom, beginFrom string) error {
 		eos, eosFrom = c.Config.End[0], c.Config.endFrom[0]
 	}
 	for _, name := range endNames {
-		if id, ok := c.Tokenizer.ID(name); ok && c.Tokenizer.Added(id) {
+		id, ok := c.Tokenizer.ID(name)
+		if name == "</s>" { // in Gemma's vocabulary it is a tag of HTML, and not special
+			ok = ok && c.Tokenizer.Special(id)
+		}
+		if ok && c.Tokenizer.Added(id) {
 			c.Config.addEnd(id, "its name")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"grpo/internal/expect"
@@ -12,8 +13,12 @@ import (
 
 // The ids of every string equal those of the tokenizers library, for every tokenizer
 // of which there is a file.
-func TestGoldenTokenizers(t *testing.T) {
-	folder := golden.Path(t, "golden", "trl2", "tokenizers")
+func TestGoldenTokenizers(t *testing.T) { goldenTokenizers(t, "trl2", "tokenizers") }
+
+func TestGoldenSentencePiece(t *testing.T) { goldenTokenizers(t, "tokenizers3") }
+
+func goldenTokenizers(t *testing.T, from ...string) {
+	folder := golden.Path(t, append([]string{"golden"}, from...)...)
 	var strs struct {
 		Strings []struct{ Kind, Text string }
 	}
@@ -41,7 +46,7 @@ func TestGoldenTokenizers(t *testing.T) {
 					DecodedSkip *string `json:"decoded_skip"`
 				} `json:"decode_cases"`
 			}
-			golden.ReadJSON(t, file, &g, "sha256", "source", "special_ids", "tokenizer")
+			golden.ReadJSON(t, file, &g, "sha256", "source", "special_ids", "tokenizer", "versions")
 			tok := load(t, name)
 			tokens := 0
 			for _, content := range tok.tokens { // cl100k has gaps between its ids
@@ -113,7 +118,17 @@ func or(a, b []int32) []int32 {
 // load parses a tokenizer next to the golden files.
 func load(t testing.TB, name string) *Tokenizer {
 	t.Helper()
-	tok, err := Parse(golden.File(t, "tokenizers", name, "tokenizer.json"))
-	expect.OK(t, err)
-	return tok
+	loaded.Lock()
+	defer loaded.Unlock()
+	if loaded.by[name] == nil {
+		tok, err := Parse(golden.File(t, "tokenizers", name, "tokenizer.json"))
+		expect.OK(t, err)
+		loaded.by[name] = tok
+	}
+	return loaded.by[name]
 }
+
+var loaded = struct {
+	sync.Mutex
+	by map[string]*Tokenizer
+}{by: map[string]*Tokenizer{}}

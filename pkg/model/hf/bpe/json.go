@@ -6,18 +6,14 @@ import (
 	"strings"
 )
 
-// file is tokenizer.json as far as byte-level BPE needs it.
+// file is tokenizer.json as far as BPE needs it.
 type file struct {
-	AddedTokens []addedToken `json:"added_tokens"`
-	Normalizer  *struct {
-		Type string `json:"type"`
-	} `json:"normalizer"`
+	AddedTokens   []addedToken   `json:"added_tokens"`
+	Normalizer    *part          `json:"normalizer"`
 	PreTokenizer  *preTokenizer  `json:"pre_tokenizer"`
 	PostProcessor *postProcessor `json:"post_processor"`
-	Decoder       *struct {
-		Type string `json:"type"`
-	} `json:"decoder"`
-	Model struct {
+	Decoder       *part          `json:"decoder"`
+	Model         struct {
 		Type         string           `json:"type"`
 		Vocab        map[string]int32 `json:"vocab"`
 		Merges       []merge          `json:"merges"`
@@ -26,6 +22,8 @@ type file struct {
 		Prefix       string           `json:"continuing_subword_prefix"`
 		Suffix       string           `json:"end_of_word_suffix"`
 		ByteFallback bool             `json:"byte_fallback"`
+		Unknown      *string          `json:"unk_token"`
+		FuseUnknown  bool             `json:"fuse_unk"`
 	} `json:"model"`
 }
 
@@ -47,7 +45,10 @@ type preTokenizer struct {
 	UseRegex         *bool          `json:"use_regex"` // absent means true
 	Behavior         string         `json:"behavior"`
 	Invert           bool           `json:"invert"`
-	Pattern          struct{ Regex string }
+	Pattern          pattern        `json:"pattern"`
+	Replacement      string         `json:"replacement"`
+	PrependScheme    string         `json:"prepend_scheme"`
+	Split            *bool          `json:"split"` // absent means true
 }
 
 type postProcessor struct {
@@ -141,14 +142,7 @@ func (p *preTokenizer) describe() string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	if p.Pattern.Regex != "" {
-		r := []rune(p.Pattern.Regex)
-		if len(r) > 60 {
-			r = append(r[:60], '…')
-		}
-		return fmt.Sprintf("%s(%q)", p.Type, string(r))
-	}
-	return p.Type
+	return describe(p.Type, p.Pattern)
 }
 
 // begin is the tokens that a post-processor puts before the text. Those that it puts after it are

@@ -24,6 +24,13 @@ func newMatcher(tokens []addedToken) (m matcher) {
 	return m
 }
 
+// below is the matcher of the tokens with ids below n.
+func (m *matcher) below(n int) matcher {
+	tokens := slices.DeleteFunc(slices.Clone(m.tokens), func(a addedToken) bool { return int(a.ID) >= n })
+	slices.Reverse(tokens)
+	return newMatcher(tokens)
+}
+
 // prefixes appends the places of the tokens with which s begins, shortest first. Byte for byte, it
 // narrows the range of the tokens that agree with s so far.
 func (m *matcher) prefixes(out []int, s string) []int {
@@ -59,7 +66,8 @@ func (m *matcher) each(s string, lo, hi int, token func(int32), text func(from, 
 				continue
 			}
 			if a.SingleWord && (endsInWord(s[:from]) || startsWord(s[to:])) {
-				continue
+				i = to - 1 // as in the library: no other token is looked for in what was found
+				break
 			}
 			if a.LStrip {
 				from = start + len(strings.TrimRightFunc(s[start:from], unicode.IsSpace))

@@ -16,7 +16,8 @@ type merger struct {
 	merges       map[uint64]merged
 	vocab        map[string]int32 // by the bytes of a token
 	ignoreMerges bool
-	bytes        [256]int32 // tokens of single bytes, or noToken
+	bytes        [256]int32  // tokens of single bytes, or noToken
+	chars        *characters // of SentencePiece-style BPE, instead of bytes; else nil
 
 	mu    sync.Mutex
 	cache map[string][]int32
@@ -31,6 +32,18 @@ const maxCached, maxCachedPiece = 1 << 16, 64
 
 // encode appends the tokens of a piece.
 func (m *merger) encode(out []int32, piece string) []int32 {
+	if m.chars == nil {
+		return m.encodeWord(out, piece)
+	}
+	if id, ok := m.chars.whole[piece]; ok {
+		return append(out, id)
+	}
+	m.chars.words(piece, func(word string) { out = m.encodeWord(out, word) })
+	return out
+}
+
+// encodeWord appends the tokens of a piece, or of a part of one that nothing is merged with.
+func (m *merger) encodeWord(out []int32, piece string) []int32 {
 	m.mu.Lock()
 	ids, ok := m.cache[piece]
 	m.mu.Unlock()
@@ -41,7 +54,11 @@ func (m *merger) encode(out []int32, piece string) []int32 {
 	if id, ok := m.vocab[piece]; ok && m.ignoreMerges {
 		out = append(out, id)
 	} else {
-		out = m.encodeBytes(out, piece)
+		if m.chars != nil {
+			out = m.chars.encode(out, piece)
+		} else {
+			out = m.encodeBytes(out, piece)
+		}
 		if n := len(out) - start; n > longPiece {
 			out = out[:start+m.mergeLong(out[start:])]
 		} else {

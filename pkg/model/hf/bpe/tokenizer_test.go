@@ -57,6 +57,15 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// sentencePiece turns the tokenizer into one of SentencePiece-style BPE.
+func sentencePiece(f map[string]any) map[string]any {
+	f["model"].(map[string]any)["byte_fallback"] = true
+	f["decoder"] = map[string]any{"type": "Sequence", "decoders": []any{map[string]any{"type": "ByteFallback"},
+		map[string]any{"type": "Fuse"}}}
+	delete(f, "pre_tokenizer")
+	return f
+}
+
 func TestParseErrors(t *testing.T) {
 	model := func(f map[string]any) map[string]any { return f["model"].(map[string]any) }
 	tests := []struct {
@@ -64,14 +73,30 @@ func TestParseErrors(t *testing.T) {
 		change     func(map[string]any)
 	}{
 		{"a word-piece model", `"WordPiece"`, func(f map[string]any) { model(f)["type"] = "WordPiece" }},
-		{"SentencePiece", "byte fallback", func(f map[string]any) { model(f)["byte_fallback"] = true }},
+		{"unigram", `"Unigram"`, func(f map[string]any) { model(f)["type"] = "Unigram" }},
+		{"byte fallback of bytes", "decoder ByteLevel", func(f map[string]any) { model(f)["byte_fallback"] = true }},
+		{"an unknown pre-tokenizer", "pre-tokenizer Whitespace", func(f map[string]any) {
+			sentencePiece(f)["pre_tokenizer"] = map[string]any{"type": "Whitespace"}
+		}},
+		{"an unknown Metaspace", `prepend_scheme "last"`, func(f map[string]any) {
+			sentencePiece(f)["pre_tokenizer"] = map[string]any{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "last"}
+		}},
+		{"an unknown step of a normalizer", `Replace("x+")`, func(f map[string]any) {
+			sentencePiece(f)["normalizer"] = map[string]any{"type": "Sequence", "normalizers": []any{map[string]any{"type": "NFC"},
+				map[string]any{"type": "Replace", "pattern": map[string]any{"Regex": "x+"}, "content": "y"}}}
+		}},
+		{"an unknown step of a decoder", "[ByteFallback, Metaspace]", func(f map[string]any) {
+			sentencePiece(f)["decoder"].(map[string]any)["decoders"] = []any{map[string]any{"type": "ByteFallback"},
+				map[string]any{"type": "Metaspace"}}
+		}},
+		{"no unknown token", `"<unk>"`, func(f map[string]any) { model(sentencePiece(f))["unk_token"] = "<unk>" }},
 		{"an unknown pattern", `Split("foo+")`, func(f map[string]any) {
 			f["pre_tokenizer"] = map[string]any{"type": "Sequence", "pretokenizers": []any{
 				map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]any{"Regex": "foo+"}},
 				map[string]any{"type": "ByteLevel", "use_regex": false}}}
 		}},
 		{"no pre-tokenizer", "no pre-tokenizer", func(f map[string]any) { delete(f, "pre_tokenizer") }},
-		{"another normalizer", `"Lowercase"`, func(f map[string]any) { f["normalizer"] = map[string]any{"type": "Lowercase"} }},
+		{"another normalizer", "normalizer Lowercase", func(f map[string]any) { f["normalizer"] = map[string]any{"type": "Lowercase"} }},
 		{"no decoder", "decoder", func(f map[string]any) { delete(f, "decoder") }},
 		{"no vocabulary", "model.vocab", func(f map[string]any) { delete(model(f), "vocab"); delete(model(f), "merges") }},
 		{"a merge of unknown tokens", "merge 0", func(f map[string]any) { model(f)["merges"] = []any{"q u"} }},
@@ -89,11 +114,30 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+// Tokens that an embedding lacks are plain text, unless the vocabulary has them.
+func TestBelow(t *testing.T) {
+	tok, err := Parse(tiny(nil))
+	expect.OK(t, err)
+	less, err := tok.Below(260)
+	expect.OK(t, err)
+	if got, want := less.Encode("<think><end>"), []int32{'<', 256, 'i', 'n', 'k', '>', 259}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := tok.Encode("<think>"); less.Size() != 260 || !slices.Equal(got, []int32{260}) {
+		t.Errorf("%d tokens; with all %v", less.Size(), got)
+	}
+	if _, ok := less.ID("<think>"); ok {
+		t.Error("<think> has an id still")
+	}
+	expect.Error(t, expect.Err(tok.Below(258)), "261 tokens")
+}
+
 // Whatever a tokenizer.json is, reading it ends in a tokenizer or an error, and a
 // tokenizer encodes any text to ids below its size.
 func FuzzParse(f *testing.F) {
 	f.Add(tiny(nil), "the <end>")
 	f.Add([]byte(`{"model":{"type":"BPE"}}`), "")
+	f.Add(tiny(func(f map[string]any) { sentencePiece(f) }), "the é<end>")
 	f.Fuzz(func(t *testing.T, data []byte, text string) {
 		tok, err := Parse(data)
 		if err != nil {
@@ -112,7 +156,7 @@ func BenchmarkEncode(b *testing.B) {
 	if err != nil {
 		b.Skip(err)
 	}
-	for _, name := range []string{"smollm2", "qwen3"} {
+	for _, name := range []string{"smollm2", "qwen3", "llama2", "gemma3"} {
 		tok := load(b, name)
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(data)))

@@ -13,15 +13,16 @@ import (
 )
 
 // asGGUF returns what a GGUF file made of a tokenizer.json would say.
-func asGGUF(t *testing.T, data []byte) (tokens []string, types []int64, merges []string) {
+func asGGUF(t *testing.T, pre string, data []byte) GGUF {
 	t.Helper()
+	g := GGUF{Model: "gpt2", Pre: pre}
 	var f file
 	expect.OK(t, json.Unmarshal(data, &f))
 	put := func(id int32, content string, kind int64) {
-		for int(id) >= len(tokens) {
-			tokens, types = append(tokens, ""), append(types, 1)
+		for int(id) >= len(g.Tokens) {
+			g.Tokens, g.Types = append(g.Tokens, ""), append(g.Types, 1)
 		}
-		tokens[id], types[id] = content, kind
+		g.Tokens[id], g.Types[id] = content, kind
 	}
 	for content, id := range f.Model.Vocab {
 		put(id, content, 1)
@@ -34,9 +35,9 @@ func asGGUF(t *testing.T, data []byte) (tokens []string, types []int64, merges [
 		put(a.ID, a.Content, kind)
 	}
 	for _, m := range f.Model.Merges {
-		merges = append(merges, m[0]+" "+m[1])
+		g.Merges = append(g.Merges, m[0]+" "+m[1])
 	}
-	return tokens, types, merges
+	return g
 }
 
 // The tokenizer.json made for a GGUF file gives the ids of the original one, here and, with a Python
@@ -48,12 +49,12 @@ func TestGoldenFileOfGGUF(t *testing.T) {
 	for name, pre := range map[string]string{"gpt2": "gpt-2", "smollm2": "smollm", "llama3-shape": "llama-bpe", "qwen3": "qwen2"} {
 		t.Run(name, func(t *testing.T) {
 			original := golden.File(t, "tokenizers", name, "tokenizer.json")
-			tokens, types, merges := asGGUF(t, original)
+			g := asGGUF(t, pre, original)
 			begin := int32(-1)
 			if name == "llama3-shape" {
-				begin = int32(slices.Index(tokens, "<|begin_of_text|>"))
+				begin = int32(slices.Index(g.Tokens, "<|begin_of_text|>"))
 			}
-			made, err := FileOfGGUF(pre, tokens, types, merges, begin)
+			made, err := FileOfGGUF(g, begin)
 			expect.OK(t, err)
 			tok, err := Parse(made)
 			expect.OK(t, err)
@@ -95,6 +96,6 @@ func TestGoldenFileOfGGUF(t *testing.T) {
 }
 
 func TestFileOfGGUFErrors(t *testing.T) {
-	expect.Error(t, expect.Err(FileOfGGUF("unknown", nil, nil, nil, -1)), "supported are")
-	expect.Error(t, expect.Err(FileOfGGUF("gpt-2", []string{"a"}, []int64{1}, nil, 1)), "begin token")
+	expect.Error(t, expect.Err(FileOfGGUF(GGUF{Pre: "unknown"}, -1)), "supported are")
+	expect.Error(t, expect.Err(FileOfGGUF(GGUF{Pre: "gpt-2", Tokens: []string{"a"}, Types: []int64{1}}, 1)), "begin token")
 }

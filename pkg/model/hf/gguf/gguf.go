@@ -315,6 +315,20 @@ func (a Array) Strings() ([]string, error) {
 	return out, nil
 }
 
+// Floats returns the elements; an error if they are not floating-point numbers.
+func (a Array) Floats() ([]float64, error) {
+	r := &reader{data: a.data}
+	out := make([]float64, a.Len)
+	for i := range out {
+		v, ok := r.value(a.kind, 0).(float64)
+		if !ok {
+			return nil, fmt.Errorf("it is not an array of floating-point numbers")
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
 // Ints returns the elements; an error if they are not integers.
 func (a Array) Ints() ([]int64, error) {
 	r := &reader{data: a.data}
