@@ -53,7 +53,7 @@ func Seeded(t testing.TB, seed uint64, width int) string {
 
 // GGUF writes a GGUF file with a network of the shape of [Folder], weights of 1 and the same tokenizer,
 // and returns its path. Values of metadata replace those of the file or are added; nil removes one.
-// They are bool, int32, uint32, float32, float64, string, []string or []int32.
+// They are bool, int32, uint32, float32, float64, string, []string, []int32 or []float32.
 func GGUF(t testing.TB, metadata map[string]any) string {
 	t.Helper()
 	all := map[string]any{
@@ -117,6 +117,8 @@ func writeValue(b *bytes.Buffer, v any) {
 		}
 	case []int32:
 		write(b, uint32(9), uint32(5), uint64(len(v)), v)
+	case []float32:
+		write(b, uint32(9), uint32(6), uint64(len(v)), v)
 	case uint32:
 		write(b, uint32(4), v)
 	case int32:

@@ -2,6 +2,7 @@ package hf_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,6 +202,68 @@ func TestSpecialOfGGUF(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A tokenizer "llama" has scores, and by default a space and a begin token before a text.
+func TestSentencePieceOfGGUF(t *testing.T) {
+	type keys = map[string]any
+	open := func(t *testing.T, more keys) (*hf.Checkpoint, string, error) {
+		all := keys{"model": "llama", "pre": nil, "merges": nil, "bos_token_id": uint32(1), "eos_token_id": uint32(2),
+			"tokens":     []string{"<unk>", "<s>", "</s>", "<0x0A>", "▁", "a", "b", "▁a", "ab", "  "},
+			"token_type": []int32{2, 3, 3, 6, 1, 1, 1, 1, 1, 4},
+			"scores":     []float32{0, 0, 0, 0, -3, -4, -5, -1, -2, 0}}
+		maps.Copy(all, more)
+		metadata := keys{}
+		for key, v := range all {
+			metadata["tokenizer.ggml."+key] = v
+		}
+		path := decodertest.GGUF(t, metadata)
+		c, err := hf.Open(path)
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+		}
+		return c, path, err
+	}
+	const text = "ab a\n   b</s>"
+	tests := []struct {
+		name  string
+		keys  keys
+		begin string
+		ids   []int32 // of text
+	}{
+		{"defaults", nil, "1 its tokenizer, llama", []int32{7, 6, 7, 3, 9, 4, 4, 6, 2}},
+		{"no space", keys{"add_space_prefix": false}, "1 its tokenizer, llama", []int32{8, 7, 3, 9, 4, 6, 2}},
+		{"no begin token", keys{"add_bos_token": false}, "", []int32{7, 6, 7, 3, 9, 4, 4, 6, 2}},
+		{"other scores", keys{"scores": []float32{0, 0, 0, 0, -3, -4, -5, -2, -1, 0}}, "1 its tokenizer, llama",
+			[]int32{4, 8, 7, 3, 9, 4, 4, 6, 2}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, path, err := open(t, tt.keys)
+			expect.OK(t, err)
+			if got := c.Tokenizer.Encode(text); !slices.Equal(got, tt.ids) {
+				t.Errorf("%v, want %v", got, tt.ids)
+			}
+			begin, _, _ := strings.Cut(summary(c.Special), " | ")
+			if begin != tt.begin {
+				t.Errorf("it begins with %q, want %q", begin, tt.begin)
+			}
+			_, folder, _ := written(t, path, "F32")
+			if got := folder.Tokenizer.Encode(text); !slices.Equal(got, tt.ids) || !slices.Equal(folder.Tokenizer.Begin(), c.Tokenizer.Begin()) {
+				t.Errorf("the folder has %v after %v", got, folder.Tokenizer.Begin())
+			}
+			if got, want := folder.Tokenizer.Decode(tt.ids, true), c.Tokenizer.Decode(tt.ids, true); got != want {
+				t.Errorf("the folder has %q, the file %q", got, want)
+			}
+		})
+	}
+	for key, v := range map[string]any{"scores": nil, "add_space_prefix": "yes", "model": "t5"} {
+		_, _, err := open(t, keys{key: v})
+		expect.Error(t, err, map[string]string{"scores": "0 scores for 10 tokens", "add_space_prefix": "add_space_prefix",
+			"model": "unigram"}[key])
+	}
+	_, _, err := open(t, keys{"scores": []int32{1}})
+	expect.Error(t, err, "floating-point")
 }
 
 func tokensOf(s model.SpecialTokens) [][]int {

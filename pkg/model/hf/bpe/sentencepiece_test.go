@@ -276,3 +276,39 @@ func FuzzScores(f *testing.F) {
 		s.compare(t, tok, text)
 	})
 }
+
+// What is put before a text and where it is split, as tokenizers 0.23.3 does.
+func TestSpaces(t *testing.T) {
+	const replace = `{"type":"Replace","pattern":{"String":" "},"content":"▁"}`
+	const model = `"added_tokens":[{"id":1,"content":"<end>","special":true}],"decoder":{"type":"Sequence","decoders":` +
+		`[{"type":"ByteFallback"},{"type":"Fuse"}]},"model":{"type":"BPE","byte_fallback":true,"fuse_unk":true,` +
+		`"unk_token":"<unk>","vocab":{"<unk>":0,"<end>":1,"▁":2,"a":3,"b":4,"▁a":5,"ab":6,"a▁":7,"▁▁":8},` +
+		`"merges":[["a","▁"],["▁","▁"],["▁","a"],["a","b"]]}`
+	metaspace := func(rest string) string {
+		return `"pre_tokenizer":{"type":"Metaspace","replacement":"▁",` + rest + `},`
+	}
+	for _, tt := range []struct{ parts, two, one string }{
+		{``, "ab|<unk>|a|<unk>|b|<end>|b|<unk>|a", "<unk>|a"},
+		{`"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},` + replace + `]},`,
+			"▁a|b|▁▁|a▁|b|<end>|▁|b|▁a", "▁▁|a"},
+		{`"normalizer":` + replace + `,"pre_tokenizer":{"type":"Split","pattern":{"String":"▁"},"behavior":"MergedWithPrevious"},`,
+			"ab|▁|▁|a▁|b|<end>|b|▁|a", "▁|a"},
+		{metaspace(`"prepend_scheme":"always","split":false`), "▁a|b|▁▁|a▁|b|<end>|▁|b|▁a", "▁a"},
+		{metaspace(`"prepend_scheme":"first","split":false`), "▁a|b|▁▁|a▁|b|<end>|b|▁a", "▁a"},
+		{metaspace(`"prepend_scheme":"never","split":false`), "ab|▁▁|a▁|b|<end>|b|▁a", "▁a"},
+		{metaspace(`"prepend_scheme":"always"`), "▁a|b|▁|▁a|▁|b|<end>|▁|b|▁a", "▁a"},
+		{metaspace(`"add_prefix_space":true`), "▁a|b|▁|▁a|▁|b|<end>|▁|b|▁a", "▁a"},
+	} {
+		tok, err := Parse([]byte("{" + tt.parts + model + "}"))
+		expect.OK(t, err)
+		for text, want := range map[string]string{"ab  a b<end>b a": tt.two, " a": tt.one} {
+			var got []string
+			for _, id := range tok.Encode(text) {
+				got = append(got, tok.tokens[id])
+			}
+			if got := strings.Join(got, "|"); got != want {
+				t.Errorf("%s%q: %s, want %s", tt.parts, text, got, want)
+			}
+		}
+	}
+}
