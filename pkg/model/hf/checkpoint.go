@@ -141,9 +141,17 @@ func openFolder(dir string) (*Checkpoint, error) {
 	return c, c.readTokenizerConfig(dir)
 }
 
-// fits compares the tokenizer with the embedding. Added tokens that the embedding lacks are plain text.
+// imageToken is an added token of Gemma 3's tokenizer. The embeddings of its text models lack it.
+const imageToken = "<image_soft_token>"
+
+// fits compares the tokenizer with the embedding. An [imageToken] that the embedding lacks is plain text.
 func (c *Checkpoint) fits() error {
 	t, err := c.Tokenizer.Below(c.Config.Vocab)
+	if n := c.Tokenizer.Size(); err == nil && n > c.Config.Vocab {
+		if id, ok := c.Tokenizer.ID(imageToken); !ok || int(id) != c.Config.Vocab || int(id) != n-1 {
+			err = fmt.Errorf("the tokenizer has %d tokens", n)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("%w, the embedding %d rows: they do not belong together", err, c.Config.Vocab)
 	}

@@ -310,3 +310,26 @@ func TestMetadataErrors(t *testing.T) {
 	}
 	c.Close()
 }
+
+// The text models of Gemma 3 have no row for the token of images that their tokenizer has.
+func TestImageTokenWithoutRow(t *testing.T) {
+	for name, more := range map[string]string{"": `{"id":258,"content":"<image_soft_token>","special":true},`,
+		"259 tokens": `{"id":258,"content":"<image>","special":true},`} {
+		dir := folderWith(t, "<a>", "<b>", nil, nil)
+		path := filepath.Join(dir, "tokenizer.json")
+		data, err := os.ReadFile(path)
+		expect.OK(t, err)
+		changed := strings.Replace(string(data), `"added_tokens":[`, `"added_tokens":[`+more, 1)
+		expect.OK(t, os.WriteFile(path, []byte(changed), 0o644))
+		c, err := hf.Open(dir)
+		if name != "" {
+			expect.Error(t, err, name)
+			continue
+		}
+		expect.OK(t, err)
+		if got := c.Tokenizer.Encode("<image_soft_token>"); c.Tokenizer.Size() != 258 || len(got) != len("<image_soft_token>") {
+			t.Errorf("%d tokens, %v", c.Tokenizer.Size(), got)
+		}
+		c.Close()
+	}
+}
