@@ -203,14 +203,18 @@ func showEval(s *State, o *evalOptions, cfg config.Config, out *infer.Evaluated)
 			cfg.Model.Init, settings, out.Evals[0], out.Evals, out.Partial, out.Warnings, out.Samples})
 	}
 	w := newTable(s.Out)
+	last := "majority answer"
+	if cfg.Eval.Reward != "" {
+		last = "mean of " + cfg.Eval.Reward
+	}
 	textutil.Fprintf(w, "split\tdecoding\tanswer reward\t95%% interval\tcorrect_num\terror_num\t"+
-		"formatted, right\tformatted, wrong\tunformatted\tcut\tlength\tmajority answer\n")
+		"formatted, right\tformatted, wrong\tunformatted\tcut\tlength\t%s\n", last)
 	for _, e := range out.Evals {
 		row := func(name string, c *rundir.Counts) {
 			lo, hi := analysis.ProblemInterval(&e, c)
-			textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.4f (always %s)\n",
+			textutil.Fprintf(w, "%s\t%s\t%.4f\t[%.4f, %.4f]\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n",
 				e.Split, name, c.AnswerReward, lo, hi, c.CorrectNum, c.ErrorNum,
-				c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Truncated, c.Length, e.MajorityBaseline, e.MajorityAnswer)
+				c.FormattedRight, c.FormattedWrong, c.Unformatted, c.Truncated, c.Length, levelOf(&e, c))
 		}
 		for _, name := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
 			if c := analysis.DecodedCounts(&e, name); c != nil && c.N > 0 {
@@ -237,4 +241,15 @@ func showEval(s *State, o *evalOptions, cfg config.Config, out *infer.Evaluated)
 			textutil.Lines(x.Question), textutil.Lines(x.Completion))
 	}
 	return nil
+}
+
+// levelOf is the mean of eval.reward, or the majority-answer baseline; "none" where there is neither.
+func levelOf(e *rundir.Eval, c *rundir.Counts) string {
+	switch {
+	case c.Score != nil:
+		return textutil.Rounded(*c.Score)
+	case e.MajorityAnswer == "":
+		return "none"
+	}
+	return fmt.Sprintf("%.4f (always %s)", e.MajorityBaseline, e.MajorityAnswer)
 }

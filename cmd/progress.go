@@ -165,6 +165,9 @@ func (p *progress) Eval(e rundir.Eval) {
 	if e.Greedy != nil {
 		line += fmt.Sprintf("  greedy %.3f", e.Greedy.AnswerReward)
 	}
+	if s := e.Sampled.Score; s != nil {
+		line += "  score " + textutil.Rounded(*s)
+	}
 	line += fmt.Sprintf("  formatted %.3f  length %4.1f", e.Sampled.FormatReward, e.Sampled.Length)
 	p.line("%s%s", line, p.left(e.Step, p.now()))
 	if e.Step == 0 {

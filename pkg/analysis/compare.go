@@ -190,13 +190,21 @@ func (a *Analysis) compareArms() {
 	}
 	var others []*Metric
 	for _, m := range Metrics {
-		if m.compared && m != FinalMetric && (m != EntropyMetric || a.TrainingTemperatures() == nil) {
+		if m.compared && m != FinalMetric && (m != EntropyMetric || a.TrainingTemperatures() == nil) &&
+			(m != ScoreMetric || a.HasScore()) {
 			others = append(others, m)
 		}
 	}
 	a.Comparisons = append(a.Comparisons, slices.DeleteFunc(a.compareFamily(p, others...), func(c Comparison) bool {
 		return c.Aside
 	})...)
+}
+
+// HasScore reports whether evaluations have the mean of a reward function (eval.reward).
+func (a *Analysis) HasScore() bool {
+	return slices.ContainsFunc(a.Arms, func(r ArmResult) bool {
+		return stats.IsFinite(r.Of(ScoreMetric).Mean) || stats.IsFinite(r.Of(InitialScoreMetric).Mean)
+	})
 }
 
 // compareFamily compares the metrics of a plan's pairs and adjusts over all of its family. The pairs

@@ -40,7 +40,10 @@ func factsOf(s sweepdir.RunState) runFacts {
 		f.steps = r.Status.Steps
 	}
 	validation := func(e *rundir.Eval) {
-		f.majority, f.majorityAnswer, f.problems = e.MajorityBaseline, e.MajorityAnswer, e.Problems()
+		f.problems = e.Problems()
+		if e.MajorityAnswer != "" {
+			f.majority, f.majorityAnswer = e.MajorityBaseline, e.MajorityAnswer
+		}
 	}
 	// The problems of the final reward, which an unfinished run has too.
 	f.first = cmp.Or(Evaluation(r, rundir.SplitFinal, AtStart), Evaluation(r, rundir.SplitVal, AtStart))
@@ -121,6 +124,7 @@ func countsValue(c *counts, of func(*counts) float64) float64 {
 }
 
 func answerReward(c *counts) float64     { return c.AnswerReward }
+func score(c *counts) float64            { return deref(c.Score) }
 func formatReward(c *counts) float64     { return c.FormatReward }
 func correctNum(c *counts) float64       { return float64(c.CorrectNum) }
 func errorNum(c *counts) float64         { return float64(c.ErrorNum) }

@@ -45,7 +45,8 @@ type RunInfo struct {
 		Group int `yaml:"group_size"`
 	} `yaml:"rollout"`
 	Reward struct {
-		Custom []struct {
+		Functions []string `yaml:"functions"`
+		Custom    []struct {
 			Name  string `yaml:"name"`
 			Model string `yaml:"model"`
 		} `yaml:"custom"`
@@ -134,7 +135,8 @@ func LearnedRewards(r *rundir.Run) (out []string) {
 		return nil
 	}
 	for _, c := range info.Reward.Custom {
-		if c.Model != "" {
+		judge := len(info.Reward.Functions) > 0 && !slices.Contains(info.Reward.Functions, c.Name) // of evaluations only
+		if c.Model != "" && !judge {
 			out = append(out, c.Name)
 		}
 	}
@@ -229,6 +231,7 @@ var evalKeys = []struct{ key, was, text, off string }{
 	{"eval.top_k", "rollout.sampling_top_k", "top-k %s", "0"},
 	{"eval.min_tokens", "rollout.sampling_min_tokens", "at least %s tokens", "0"},
 	{"eval.max_tokens", "rollout.sampling_max_tokens", "at most %s tokens", ""},
+	{"eval.reward", "", "judged by %s", ""},
 }
 
 // evalSettingsOf describes how the evaluations of a configuration sample; empty

@@ -83,7 +83,13 @@ func bestValidation(r *rundir.Run) *rundir.Eval {
 		return nil
 	}
 	best := slices.MaxFunc(lines, func(e, f rundir.Eval) int {
-		return cmp.Compare(e.Sampled.AnswerReward, f.Sampled.AnswerReward)
+		switch {
+		case e.Sampled.Better(f.Sampled):
+			return 1
+		case f.Sampled.Better(e.Sampled):
+			return -1
+		}
+		return 0
 	})
 	return &best
 }

@@ -125,7 +125,7 @@ func runParts(m *policy.Model, cfg config.Config, d Data, lengths []int, threads
 		{"the completions of a rollout", rollout, batch},
 		{"an evaluation", evaluated.bytes(size, e.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or %s", e.MaxTokens, d.Smaller)},
-		{"the reward models", rewardModelBytes(cfg.Reward, threads), "leave them out of reward.functions"},
+		{"the reward models", rewardModelBytes(cfg, threads), "leave them out of reward.functions"},
 		// It is read before these are allocated, and written without a copy.
 		{"reading a checkpoint", max(0, CheckpointBytes(m, cfg)-activations-scoring-rollout), m.Smaller()},
 	}, problemParts(lengths, threads, d.All...)...)

@@ -110,17 +110,21 @@ func RewardModel(m *policy.Model, cfg config.RewardModel, train, eval []policy.P
 	}, problemParts(nil, threads)...)}
 }
 
-// rewardModelBytes is the memory of the reward models in reward.functions. A model that can't be read
+// rewardModelBytes is the memory of the reward models in reward.functions and eval.reward. A model that can't be read
 // counts nothing: opening it reports that.
-func rewardModelBytes(r config.Reward, threads int) (bytes float64) {
+func rewardModelBytes(cfg config.Config, threads int) (bytes float64) {
 	batch := model.BatchSize{Prompts: 1, PromptTokens: RewardTokens / 2, LongestPrompt: RewardTokens / 2,
 		Completions: 64, Tokens: RewardTokens / 2, Longest: RewardTokens / 64}
-	for _, c := range r.Custom {
+	for _, c := range cfg.Reward.Custom {
 		if c.Model == "" {
 			continue
 		}
 		if size := policy.RewardModelSize(c.Model); size != nil {
-			bytes += size.ParamBytes() + size.WorkBytes(model.Use{Scorers: 1, Score: batch}, threads)
+			n := 1.0
+			if c.Name == cfg.Eval.Reward && slices.Contains(cfg.Reward.Functions, c.Name) {
+				n = 2 // each opens its own
+			}
+			bytes += n * (size.ParamBytes() + size.WorkBytes(model.Use{Scorers: 1, Score: batch}, threads))
 		}
 	}
 	return bytes

@@ -1,10 +1,14 @@
 package config
 
 import (
+	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/reward"
 )
 
 // extraction checks where the answer is in a completion.
@@ -25,8 +29,8 @@ func (c *Config) validateAnswers(v *validator) {
 		v.reject("%s decides nothing: it is a coin flip (name a function that checks the answer)", judge)
 	}
 	if d.Answer == string(gsm8k.KindNone) && *judge == "" && v.only != NoSplit {
-		v.reject("%s has no right answer, so evaluations need a function that judges completions: set eval.reward, for "+
-			"example to %s", &d.Answer, judgeFor(r))
+		v.reject("%s must name the function that judges evaluations, because of %s: open prompts have no right answer "+
+			"(for example %s)", judge, &d.Answer, judgeFor(r))
 	}
 	for _, use := range []struct {
 		field any
@@ -40,6 +44,32 @@ func (c *Config) validateAnswers(v *validator) {
 			}
 		}
 	}
+}
+
+// WriteJudge writes what decides what is right in evaluations; nothing for numbers after "####".
+func (c *Config) WriteJudge(w io.Writer) error {
+	r := Resolve(*c)
+	for _, k := range keysOf(&r) {
+		judge := strings.HasPrefix(k.path, "reward.custom.") && r.Eval.Reward != "" && !k.outsideHash
+		if slices.Contains([]string{"data.answer", "data.ignore_case", "reward.extract", "eval.reward"}, k.path) || judge {
+			if !k.isNeutral() {
+				_, _ = fmt.Fprintf(w, "%s: %s\n", k.path, k.format()) // to a hash
+			}
+		}
+	}
+	if r.Eval.Reward == "" {
+		return nil
+	}
+	for _, custom := range r.Reward.Custom {
+		files, err := reward.HashFiles(custom.Command)
+		if err != nil {
+			return err
+		}
+		for _, path := range slices.Sorted(maps.Keys(files)) {
+			_, _ = fmt.Fprintf(w, "%s: %s\n", path, files[path])
+		}
+	}
+	return nil
 }
 
 // judgeFor is a function that could judge open prompts: the first that does not need a right answer.

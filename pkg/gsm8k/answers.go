@@ -36,9 +36,9 @@ func Kinds() []string {
 		string(KindNone)}
 }
 
-// Answers says what the right answer of a problem is, and where it stands in a completion. It is the one place that does:
-// rewards, evaluations and statistics take their verdicts from it. The zero value is for GSM8K: a number after the last
-// "####".
+// Answers says what the right answer of a problem is, and where it stands in a completion. It is the one place that
+// does: rewards, evaluations and statistics take their verdicts from it. The zero value is for GSM8K: a number after
+// the last "####".
 type Answers struct {
 	kind       Kind // empty = number
 	ignoreCase bool // of text
@@ -96,13 +96,13 @@ func (a Answers) isDefault() bool { return a.kind == "" && a.extract == fromMark
 type Verdict struct {
 	Formatted bool // format reward 1
 	Right     bool // answer reward 1; implies Formatted
-	// Answer is the answer given, empty if unformatted, in a form that equal answers share; those of KindMath are equal by
-	// [Answers.Same].
+	// Answer is the answer given, empty if unformatted, in a form that equal answers share; those of KindMath are
+	// equal by [Answers.Same].
 	Answer string
 }
 
-// Grade compares a completion with the gold answer of a problem. ended means that the policy ended the completion (with
-// <eos>) before the token limit.
+// Grade compares a completion with the gold answer of a problem. ended means that the policy ended the completion
+// (with <eos>) before the token limit.
 //
 //	format reward = 1 iff ended and an answer of the kind is where the extraction looks for it
 //	answer reward = 1 iff, in addition, that answer is right
@@ -177,13 +177,13 @@ func (a Answers) canonical(text string) string {
 	return text
 }
 
-// foldCase is the smallest of the runes that differ from r only in case.
+// foldCase is the same for all runes that differ only in case: the lower case of the smallest of them.
 func foldCase(r rune) rune {
 	least := r
 	for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
 		least = min(least, other)
 	}
-	return least
+	return unicode.ToLower(least)
 }
 
 // unboxed is the content of the last \boxed, or the text without one. It is false if that is not closed.
@@ -220,8 +220,8 @@ func (a Answers) Same(x, y string) bool {
 	return x == y || a.kind == KindMath && (grader.Equal(x, y) || grader.Equal(y, x))
 }
 
-// HasMajority reports whether one answer can be right for several problems, so that always giving the commonest one is a
-// baseline.
+// HasMajority reports whether one answer can be right for several problems, so that always giving the commonest one
+// is a baseline.
 func (a Answers) HasMajority() bool { return a.kind != KindNone && a.kind != KindCountdown }
 
 // HasVotes reports whether the answers of several completions of a problem can be counted.

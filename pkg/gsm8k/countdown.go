@@ -11,8 +11,8 @@ import (
 )
 
 // Countdown is a problem whose answer is an expression: it has the value Target and uses each of Numbers once, as in
-// TinyZero and in Stanford CS224R's assignment. It has + - * / and parentheses, and signs before numbers and parentheses.
-// Values are exact rationals, so 1/3*3 is 1. Division by zero has no value.
+// TinyZero and in Stanford CS224R's assignment. It has + - * / and parentheses, and signs before numbers and
+// parentheses. Values are exact rationals, so 1/3*3 is 1. Division by zero has no value.
 type Countdown struct {
 	Numbers []int
 	Target  int
@@ -123,9 +123,9 @@ func gradeCountdown(text, gold string) Verdict {
 	return v
 }
 
-// countdownReward is the score of CS224R's and TinyZero's Countdown: 1 for a right expression, 0.1 for another text where
-// the answer must be, whatever it is, and 0 without one. Like theirs it does not ask how the completion ended. It is NaN
-// for a problem that is no Countdown.
+// countdownReward is the score of CS224R's and TinyZero's Countdown: 1 for a right expression, 0.1 for another text
+// where the answer must be, whatever it is, and 0 without one. Like theirs it does not ask how the completion ended.
+// It is NaN for a problem that is no Countdown.
 func countdownReward(in RewardInput) float64 {
 	if _, ok := ParseCountdown(in.Problem.Gold); !ok {
 		return math.NaN()
@@ -255,8 +255,8 @@ func (p *countdownParser) factor(depth int) (x *big.Rat, ok bool) {
 	return new(big.Rat).SetInt64(int64(value)), true
 }
 
-// countdownOf makes the problem of a record: its fields "numbers" or "nums", a list or the text of one, and "target". The
-// field "use_all" may be false: then each number is used at most once.
+// countdownOf makes the problem of a record: its fields "numbers" or "nums", a list or the text of one, and
+// "target". The field "use_all" may be false: then each number is used at most once.
 func countdownOf(values map[string]any) (c Countdown, err error) {
 	key := "numbers"
 	if _, ok := values[key]; !ok {

@@ -46,8 +46,8 @@ func Extractions() []string {
 	return out
 }
 
-// newExtraction returns the extraction of a name. That of auto is marker for numbers, and for other kinds the one of the
-// prompt's template.
+// newExtraction returns the extraction of a name. That of auto is marker for numbers, and for other kinds the one of
+// the prompt's template.
 func newExtraction(name string, kind Kind, template string) (extraction, *regexp.Regexp, error) {
 	if name == "" || name == "auto" {
 		switch {
@@ -68,14 +68,16 @@ func newExtraction(name string, kind Kind, template string) (extraction, *regexp
 	}
 	text, ok := strings.CutPrefix(name, patternPrefix)
 	if !ok {
-		return 0, nil, fmt.Errorf("where the answer is: %w", unknownName(name, append(Extractions(), patternPrefix+"PATTERN")))
+		known := append(Extractions(), patternPrefix+"PATTERN")
+		return 0, nil, fmt.Errorf("where the answer is: %w", unknownName(name, known))
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
 		return 0, nil, fmt.Errorf("not an RE2 pattern: %w", err)
 	}
 	if n := re.NumSubexp(); n != 1 {
-		return 0, nil, fmt.Errorf("the pattern has %d groups, want one, which is the answer (write (?:...) for the others)", n)
+		return 0, nil, fmt.Errorf("the pattern has %d groups, want one, which is the answer "+
+			"(write (?:...) for the others)", n)
 	}
 	return fromPattern, re, nil
 }
@@ -89,7 +91,8 @@ func (a Answers) ExtractedFrom() (name, text string) {
 	return e.name, e.text
 }
 
-// Find returns the text of the answer in a completion. It is false if there is none, or a blank one. The cost is linear.
+// Find returns the text of the answer in a completion. It is false if there is none, or a blank one. The cost is
+// linear.
 func (a Answers) Find(completion string) (text string, ok bool) {
 	switch a.extract {
 	case fromMarker:
@@ -117,8 +120,8 @@ func (a Answers) Find(completion string) (text string, ok bool) {
 
 const answerOpen, answerClose = "<answer>", "</answer>"
 
-// Write is a completion that only gives an answer, in the place where the extraction looks; empty for a pattern, for which
-// that is unknown.
+// Write is a completion that only gives an answer, in the place where the extraction looks; empty for a pattern, for
+// which that is unknown.
 func (a Answers) Write(answer string) string {
 	switch a.extract {
 	case fromMarker:

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// setAnswer sets the gold answer and the worked answer of a record. The worked answer is the solution, the answer if it
-// is a text that ends in the gold answer, or only the gold answer where the extraction looks for it. A solution in which
-// the extraction does not find the gold answer gets a last line with it.
+// setAnswer sets the gold answer and the worked answer of a record. The worked answer is the solution, the answer if
+// it is a text that ends in the gold answer, or only the gold answer where the extraction looks for it. A solution
+// in which the extraction does not find the gold answer gets a last line with it.
 func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
 	a, key := o.Answers, o.Fields.names()[1]
 	var worked string
@@ -46,7 +46,8 @@ func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
 	line := a.Write(p.Gold)
 	if line != "" && !a.Grade(line, true, *p).Right {
 		name, _ := a.ExtractedFrom()
-		return fmt.Errorf("the answer %q of %q can't be given where reward.extract (%s) looks for it", clip(p.Gold), clip(key), name)
+		return fmt.Errorf("the answer %q of %q can't be given where reward.extract (%s) looks for it", clip(p.Gold),
+			clip(key), name)
 	}
 	switch {
 	case worked == "" || line == worked:
@@ -58,8 +59,9 @@ func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
 	return nil
 }
 
-// setText sets the gold answer of a text or of mathematics: the answer, the rest of its last line after "####", or for
-// mathematics the content of its last \boxed. If it is a part of the answer, the answer is returned as the worked one.
+// setText sets the gold answer of a text or of mathematics: the answer, the rest of its last line after "####", or
+// for mathematics the content of its last \boxed. If it is a part of the answer, the answer is returned as the
+// worked one.
 func (a Answers) setText(p *Problem, values map[string]any, key string) (worked string, err error) {
 	text, err := scalarField(values, key)
 	if err != nil {
@@ -102,9 +104,9 @@ func scalarField(values map[string]any, key string) (string, error) {
 // maxChoices is the number of letters.
 const maxChoices = 26
 
-// setChoice sets the letter of the right choice. The answer is the letter, the number of the choice from 0 on as a number,
-// or with a field "choices", the label or the text of one. "choices" is a list of texts or, as in ARC, an object with the
-// lists "text" and "label". Choices that the question does not have are added to it, a line each.
+// setChoice sets the letter of the right choice. The answer is the letter, the number of the choice from 0 on as a
+// number, or with a field "choices", the label or the text of one. "choices" is a list of texts or, as in ARC, an
+// object with the lists "text" and "label". Choices that the question does not have are added to it, a line each.
 func (p *Problem) setChoice(values map[string]any, key string) error {
 	texts, labels, err := choicesOf(values)
 	if err != nil {

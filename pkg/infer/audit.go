@@ -72,6 +72,7 @@ type audit struct {
 	prompts  [][]int
 	sampling model.Sampling
 	settings string
+	judge    Judge
 	draw     int // the current one, of draws
 	draws    int
 }
@@ -96,6 +97,10 @@ func Audit(ctx context.Context, o AuditOptions) (*Audited, error) {
 	if err := CheckContext(s.model, s.template, set); err != nil {
 		return nil, err
 	}
+	if a.judge, err = OpenJudge(ctx, s.Config, s.template, s.Threads, o.Note); err != nil {
+		return nil, err
+	}
+	defer a.judge.Close()
 	if err := a.open(); err != nil {
 		return nil, err
 	}
@@ -144,6 +149,9 @@ func (a *audit) open() error {
 		e.MaxTokens) // never fails
 	for i, p := range a.problems {
 		_, _ = fmt.Fprintf(h, "%v %q\n", a.prompts[i], p.Gold)
+	}
+	if err := a.base.Config.WriteJudge(h); err != nil {
+		return err
 	}
 	a.settings = hex.EncodeToString(h.Sum(nil))
 	return nil
@@ -262,15 +270,22 @@ func (a *audit) batch(s *session, opt model.Sampling, of rundir.AuditDraw, from 
 	if err != nil {
 		return of, err
 	}
+	c := Completions{Sampled: completions, Group: a.Samples}
+	for i, x := range completions {
+		c.Texts = append(c.Texts, s.Policy.Decode(x.Tokens))
+		c.Problems = append(c.Problems, a.problems[from+i/a.Samples])
+	}
+	judged, err := a.judge.Judge(c)
+	if err != nil {
+		return of, err
+	}
 	var tally Counter
 	answers := a.base.Config.Answers()
 	for i := range of.Votes {
 		given := newAnswers(answers)
-		for _, c := range completions[i*a.Samples : (i+1)*a.Samples] {
-			text := s.Policy.Decode(c.Tokens)
-			v := answers.Grade(text, c.Ended, a.problems[from+i])
-			tally.Add(v, c)
-			given.add(v)
+		for k := i * a.Samples; k < (i+1)*a.Samples; k++ {
+			tally.addJudged(judged[k], completions[k])
+			given.add(judged[k].Verdict)
 		}
 		of.Votes[i] = []int{given.correct()}
 		for answer, n := range given.count {

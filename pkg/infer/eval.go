@@ -68,6 +68,11 @@ func EvaluateCheckpoint(ctx context.Context, o EvalOptions) (*Evaluated, error) 
 	if err := s.open(cfg.Seed, cfg.Eval.MaxTokens, cfg.Eval.Greedy, batches...); err != nil {
 		return nil, err
 	}
+	judge, err := OpenJudge(ctx, cfg, s.template, s.Threads, o.Note)
+	if err != nil {
+		return nil, err
+	}
+	defer judge.Close()
 	out := &Evaluated{Warnings: []string{}}
 	for _, set := range sets {
 		right, samples := set.Name == rundir.SplitVal || set.Name == rundir.SplitTest, cfg.Eval.Samples
@@ -76,6 +81,7 @@ func EvaluateCheckpoint(ctx context.Context, o EvalOptions) (*Evaluated, error) 
 		}
 		e := EvaluationOf(cfg, s.template, samples)
 		e.Right, e.Samples, e.Finite, e.Progress, e.Stop = right, o.Samples, true, o.Progress, ctx.Err
+		e.Judge = judge
 		eval, kept, err := Evaluate(s.Policy, s.sampler, e, set.Name, set.Problems, 0)
 		out.Partial = err != nil && errors.Is(err, ctx.Err())
 		if err != nil && !out.Partial {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"slices"
 
 	"grpo/internal/textutil"
@@ -22,7 +23,8 @@ import (
 type Evaluation struct {
 	Seed     uint64
 	Template gsm8k.Template
-	Answers  gsm8k.Answers  // say what is right
+	Answers  gsm8k.Answers  // of the problems
+	Judge    Judge          // says what is right; nil = Answers
 	Sampling model.Sampling // of the sampled decoding
 	Group    int            // sampled completions of a problem; 0 = 1
 	Greedy   bool           // decode greedily too
@@ -66,7 +68,12 @@ func splitStream(split string) uint32 {
 func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, problems []gsm8k.Problem,
 	step int) (rundir.Eval, []EvalSample, error) {
 	out := rundir.Eval{Step: step, Split: split}
-	out.MajorityAnswer, out.MajorityBaseline = e.Answers.Majority(problems)
+	if e.Judge == nil {
+		e.Judge = answerJudge{e.Answers}
+	}
+	if _, ok := e.Judge.(answerJudge); ok {
+		out.MajorityAnswer, out.MajorityBaseline = e.Answers.Majority(problems)
+	}
 	prompts := policy.EncodePrompts(p, e.Template, problems)
 	group := max(1, e.Group)
 	if group > 1 {
@@ -110,12 +117,8 @@ func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, probl
 					}
 				}
 				m.begun = true
-				for k, x := range c {
-					if e.Sampling.Complete(x) {
-						m.add(p, e, problems[lo+k/m.group], k%m.group == 0, x)
-					} else {
-						m.right = append(m.right, false)
-					}
+				if err := m.judge(p, e, problems[lo:hi], step, c); err != nil {
+					return out, nil, fmt.Errorf("evaluate %s, %s: %w", split, m.name, err)
 				}
 			}
 		}
@@ -123,7 +126,7 @@ func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, probl
 	var kept []EvalSample
 	for _, m := range modes {
 		for _, x := range m.kept {
-			x.Step, x.Split, x.Decoding, x.Reward = step, split, m.name, x.AnswerReward
+			x.Step, x.Split, x.Decoding = step, split, m.name
 			kept = append(kept, x)
 		}
 		counts := m.tally.Counts()
@@ -156,15 +159,45 @@ type decodingOf struct {
 	kept     []EvalSample // without step, split and decoding
 }
 
+// judge grades the completions of problems and counts those that are complete.
+func (m *decodingOf) judge(p model.Policy, e Evaluation, problems []gsm8k.Problem, step int,
+	all []model.Completion) error {
+	c := Completions{Group: m.group, Step: step}
+	for k, x := range all {
+		if e.Sampling.Complete(x) {
+			c.Texts, c.Sampled = append(c.Texts, p.Decode(x.Tokens)), append(c.Sampled, x)
+			c.Problems = append(c.Problems, problems[k/m.group])
+		}
+	}
+	if len(c.Texts) < len(all) {
+		c.Group = 1
+	}
+	judged, err := e.Judge.Judge(c)
+	if err != nil {
+		return err
+	}
+	i := 0
+	for k, x := range all {
+		if !e.Sampling.Complete(x) {
+			m.right = append(m.right, false)
+			continue
+		}
+		m.add(e, c.Problems[i], k%m.group == 0, x, c.Texts[i], judged[i])
+		i++
+	}
+	return nil
+}
+
 // add counts a complete completion, and keeps it if it may and more are wanted.
-func (m *decodingOf) add(p model.Policy, e Evaluation, problem gsm8k.Problem, mayKeep bool, c model.Completion) {
-	text := p.Decode(c.Tokens)
-	v := e.Answers.Grade(text, c.Ended, problem)
-	m.tally.Add(v, c)
-	m.right = append(m.right, v.Right)
-	m.votes.add(v)
+func (m *decodingOf) add(e Evaluation, problem gsm8k.Problem, mayKeep bool, c model.Completion, text string, j Judged) {
+	m.tally.addJudged(j, c)
+	m.right = append(m.right, j.Right)
+	m.votes.add(j.Verdict)
 	if mayKeep && len(m.kept) < e.Samples {
-		sample := NewSample(e.Template, problem, c, text, v)
+		sample := NewSample(e.Template, problem, c, text, j.Verdict)
+		if sample.Reward = sample.AnswerReward; !math.IsNaN(j.Score) {
+			sample.Reward = j.Score
+		}
 		m.kept = append(m.kept, EvalSample{sample, problem.Question, cmp.Or(sample.Why(), "right")})
 	}
 }
@@ -187,6 +220,17 @@ func checkFinite(completions []model.Completion, before int) error {
 type Counter struct {
 	n, right, wrong, unformatted, truncated int
 	length, lengthRight                     int // tokens
+	scored                                  int
+	score                                   float64 // of the scored ones
+}
+
+// addJudged counts a completion of an evaluation.
+func (c *Counter) addJudged(j Judged, x model.Completion) {
+	c.Add(j.Verdict, x)
+	if !math.IsNaN(j.Score) {
+		c.scored++
+		c.score += j.Score
+	}
 }
 
 func (c *Counter) Add(v gsm8k.Verdict, x model.Completion) {
@@ -207,18 +251,20 @@ func (c *Counter) Add(v gsm8k.Verdict, x model.Completion) {
 }
 
 func (c *Counter) Counts() rundir.Counts {
-	mean := func(sum, n int) *float64 {
+	ratio := func(sum float64, n int) *float64 {
 		if n == 0 {
 			return nil
 		}
-		v := float64(sum) / float64(n)
+		v := sum / float64(n)
 		return &v
 	}
+	mean := func(sum, n int) *float64 { return ratio(float64(sum), n) }
 	n := float64(max(c.n, 1))
 	return rundir.Counts{
 		N: c.n, CorrectNum: c.right, ErrorNum: c.n - c.right,
 		FormattedRight: c.right, FormattedWrong: c.wrong, Unformatted: c.unformatted, Truncated: c.truncated,
 		AnswerReward: float64(c.right) / n, FormatReward: float64(c.right+c.wrong) / n, Length: float64(c.length) / n,
+		Score:       ratio(c.score, c.scored),
 		LengthRight: mean(c.lengthRight, c.right), LengthWrong: mean(c.length-c.lengthRight, c.n-c.right),
 	}
 }

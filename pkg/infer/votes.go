@@ -20,6 +20,9 @@ type votes struct {
 func newVotes(e Evaluation, group int) votes {
 	v := votes{group: group, of: e.Answers, passAt: e.PassAt, majAt: e.Majority,
 		pass: make([][]float64, len(e.PassAt)), majority: make([][]float64, len(e.Majority))}
+	if !v.of.HasVotes() {
+		v.majAt, v.majority = nil, nil
+	}
 	v.given = newAnswers(v.of)
 	return v
 }
@@ -43,7 +46,8 @@ func (v *votes) add(verdict gsm8k.Verdict) {
 	v.seen, v.given = 0, newAnswers(v.of)
 }
 
-// answers counts the answers of the completions of one problem, in the order of their first. Right answers count as one.
+// answers counts the answers of the completions of one problem, in the order of their first. Right answers count as
+// one.
 type answers struct {
 	of    gsm8k.Answers
 	index map[string]int // of the wrong ones

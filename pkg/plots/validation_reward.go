@@ -118,7 +118,9 @@ func runLevels(runs []*rundir.Run) []level {
 		evals := evaluations(runs, split)
 		var shares []float64
 		for _, e := range evals {
-			shares = append(shares, e.MajorityBaseline)
+			if e.MajorityAnswer != "" {
+				shares = append(shares, e.MajorityBaseline)
+			}
 		}
 		if answer := analysis.Common(evals, func(e rundir.Eval) string { return e.MajorityAnswer }); answer != "" {
 			name += ` "` + shorten(legendText, answer, vg.Points(50)) + `"`

@@ -118,7 +118,7 @@ func TestMetricNames(t *testing.T) {
 	const want = "initial final best greedy test unseen late_gain correct_num error_num formatted_right formatted_wrong unformatted " +
 		"steps_to_50 steps_to_90 format_reward initial_format_reward initial_greedy initial_greedy_format_reward " +
 		"greedy_format_reward gain_by_format gain_by_answers greedy_gain_by_format greedy_gain_by_answers completion_length completion_length_right completion_length_wrong " +
-		"initial_completion_length train_reward train_answer_reward entropy grad_norm clip_fraction sampler_logprob_max_diff updates_per_step wall_s"
+		"initial_completion_length train_reward train_answer_reward entropy grad_norm clip_fraction sampler_logprob_max_diff updates_per_step score initial_score wall_s"
 	var got []string
 	for _, m := range analysis.Metrics {
 		got = append(got, m.Name)

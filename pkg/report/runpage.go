@@ -126,8 +126,13 @@ func runLines(r *rundir.Run) []string {
 	if e.Greedy != nil {
 		right += "; greedy " + percent(e.Greedy.AnswerReward)
 	}
-	majority := textutil.Printable(e.MajorityAnswer, 0)
-	out := []string{right + fmt.Sprintf("; always answering %q: %s.", majority, percent(e.MajorityBaseline))}
+	if majority := textutil.Printable(e.MajorityAnswer, 0); majority != "" {
+		right += fmt.Sprintf("; always answering %q: %s", majority, percent(e.MajorityBaseline))
+	}
+	if s := e.Sampled.Score; s != nil {
+		right += "; mean of eval.reward " + analysis.Significant(*s, 4)
+	}
+	out := []string{right + "."}
 	if n := e.Sampled.Truncated; n > 0 {
 		out = append(out, fmt.Sprintf("%d of %d sampled completions were cut at the limit of tokens, and count as wrong.",
 			n, e.Sampled.N))

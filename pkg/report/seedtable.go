@@ -175,6 +175,9 @@ func seedNotes(runs []*rundir.Run) string {
 		}
 	}
 	sizes := analysis.Common(evals, func(e rundir.Eval) string {
+		if e.MajorityAnswer == "" {
+			return e.OutOf("problem")
+		}
 		return fmt.Sprintf("%s; always answering %q is right on %s of them",
 			e.OutOf("problem"), e.MajorityAnswer, analysis.Decimals(e.MajorityBaseline, 3))
 	})

@@ -117,6 +117,10 @@ var summaryColumns = []Column{
 // summaryTable has a row for each evaluation.
 func summaryTable(r *rundir.Run) Table {
 	t := Table{Columns: summaryColumns}
+	scored := slices.ContainsFunc(r.Evals, func(e rundir.Eval) bool { return e.Sampled.Score != nil })
+	if scored {
+		t.Columns = append(slices.Clip(t.Columns), Column{Head: "mean of\neval.reward"})
+	}
 	for _, split := range analysis.SetsOf(r) {
 		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
 			for _, when := range []analysis.EvalPoint{analysis.AtStart, analysis.AtEnd, analysis.AtBest} {
@@ -125,16 +129,28 @@ func summaryTable(r *rundir.Run) Table {
 				if c == nil || when == analysis.AtBest && split != rundir.SplitVal {
 					continue
 				}
-				t.add(
+				row := []string{
 					splitName(split), decoding, string(when), fmt.Sprint(e.Step), rewardWithInterval(e, c),
 					fmt.Sprintf("%d/%d", c.CorrectNum, c.ErrorNum),
 					fmt.Sprintf("%d/%d", c.FormattedRight, c.FormattedWrong),
 					fmt.Sprint(c.Unformatted), fmt.Sprint(c.Truncated), analysis.Decimals(c.Length, 1),
-				)
+				}
+				if scored {
+					row = append(row, scoreText(c))
+				}
+				t.add(row...)
 			}
 		}
 	}
 	return t
+}
+
+// scoreText is the mean of eval.reward.
+func scoreText(c *rundir.Counts) string {
+	if c.Score == nil {
+		return analysis.Absent
+	}
+	return analysis.Significant(*c.Score, 4)
 }
 
 // rewardWithInterval is "0.851 [0.827, 0.871]".
@@ -160,10 +176,14 @@ func footnotes(r *rundir.Run) string {
 			size += fmt.Sprintf(" x %d completions", e.Samples)
 		}
 		sizes = append(sizes, size)
-		majorities = append(majorities, fmt.Sprintf("%s %s (always %q)",
-			splitName(split), analysis.Decimals(e.MajorityBaseline, 3), e.MajorityAnswer))
+		if e.MajorityAnswer != "" {
+			majorities = append(majorities, fmt.Sprintf("%s %s (always %q)",
+				splitName(split), analysis.Decimals(e.MajorityBaseline, 3), e.MajorityAnswer))
+		}
 	}
-	fmt.Fprintf(&b, "majority-answer baseline: %s\n", strings.Join(majorities, ", "))
+	if len(majorities) > 0 {
+		fmt.Fprintf(&b, "majority-answer baseline: %s\n", strings.Join(majorities, ", "))
+	}
 	fmt.Fprintf(&b, "interval: Wilson, over the problems of a split (%s), not over seeds\n", strings.Join(sizes, ", "))
 	if note := analysis.CurveNote([]*rundir.Run{r}); note != "" {
 		fmt.Fprintf(&b, "%s\n", note)

@@ -104,6 +104,9 @@ func (w *worker) score(ctx context.Context, r request) (Scores, error) {
 			if last = p.stderr.String(); last != "" {
 				last = "; its last lines on stderr:" + last
 			}
+			r.ID = w.lines
+			line, _ := r.encode() // as it was sent
+			last += "\n  the request: " + textutil.Printable(strings.TrimSpace(string(line)), shownRequest)
 		}
 		if ctx.Err() != nil {
 			return Scores{}, ctx.Err()
@@ -122,6 +125,9 @@ func (w *worker) score(ctx context.Context, r request) (Scores, error) {
 		}
 	}
 }
+
+// shownRequest is how much of a request an error shows, in characters.
+const shownRequest = 400
 
 // note keeps an error and what follows from it, on one line.
 func (w *worker) note(err error, then string) {

@@ -97,6 +97,9 @@ func (c Counts) Plus(d Counts) Counts {
 	if l := mean(&c.Length, &d.Length, c.N, d.N); l != nil {
 		sum.Length = *l
 	}
+	if c.Score != nil || d.Score != nil {
+		sum.Score = mean(c.Score, d.Score, c.N, d.N)
+	}
 	sum.LengthRight = mean(c.LengthRight, d.LengthRight, c.CorrectNum, d.CorrectNum)
 	sum.LengthWrong = mean(c.LengthWrong, d.LengthWrong, c.ErrorNum, d.ErrorNum)
 	return sum

@@ -194,11 +194,21 @@ type Counts struct {
 	Unformatted    int     `json:"unformatted"`
 	Truncated      int     `json:"truncated"`
 	AnswerReward   float64 `json:"answer_reward"` // CorrectNum / N
-	FormatReward   float64 `json:"format_reward"`
-	Length         float64 `json:"completion_length"`
+	// Score is the mean value of eval.reward, whose values of 1 are right; absent without.
+	Score        *float64 `json:"score,omitempty"`
+	FormatReward float64  `json:"format_reward"`
+	Length       float64  `json:"completion_length"`
 	// LengthRight and LengthWrong are null when there is no such completion.
 	LengthRight *float64 `json:"completion_length_right"`
 	LengthWrong *float64 `json:"completion_length_wrong"`
+}
+
+// Better reports whether more completions are right than in other counts, or as many with a higher score.
+func (c Counts) Better(d Counts) bool {
+	if c.AnswerReward == d.AnswerReward && c.Score != nil && d.Score != nil {
+		return *c.Score > *d.Score
+	}
+	return c.AnswerReward > d.AnswerReward
 }
 
 // Eval is one line of eval.jsonl: one split after one step.
@@ -208,7 +218,8 @@ type Eval struct {
 	Sampled Counts  `json:"sampled"`
 	Greedy  *Counts `json:"greedy"` // null when greedy decoding is off
 	// MajorityAnswer is the most frequent gold answer of the split, MajorityBaseline the accuracy
-	// of always giving it.
+	// of always giving it. The answer is empty where there is no such baseline: with eval.reward, for
+	// open prompts and for answers that are expressions.
 	MajorityAnswer   string  `json:"majority_answer"`
 	MajorityBaseline float64 `json:"majority_baseline"`
 	// Samples is the number of sampled completions of each problem; 0 means 1. Greedy has one.

@@ -49,7 +49,7 @@ func (t *trainer) evaluate(step int) error {
 		}
 	}
 	t.state.Final = val
-	if step == 0 || val.Sampled.AnswerReward > t.state.Best.Sampled.AnswerReward {
+	if step == 0 || val.Sampled.Better(t.state.Best.Sampled) {
 		t.state.Best = val
 		if err := t.saveBest(step); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (t *trainer) evaluateFinal() error {
 func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step, samples int,
 	preference map[string]float64) (rundir.Eval, error) {
 	settings := infer.EvaluationOf(t.cfg, t.data.template, samples)
-	settings.Progress = t.opts.Progress
+	settings.Progress, settings.Judge = t.opts.Progress, t.judge
 	settings.Right = split == rundir.SplitVal || split == rundir.SplitFinal || split == rundir.SplitTest
 	e, kept, err := infer.Evaluate(t.Policy, t.sampler, settings, split, problems, step)
 	if err != nil {

@@ -65,7 +65,11 @@ func (l *teeLog) Step(m rundir.Metrics) {
 }
 
 func (l *teeLog) Eval(e rundir.Eval) {
-	l.write("step %d: %s: sampled %d of %d right", e.Step, e.Split, e.Sampled.CorrectNum, e.Sampled.N)
+	score := ""
+	if s := e.Sampled.Score; s != nil {
+		score = fmt.Sprintf(", mean of eval.reward %.6g", *s)
+	}
+	l.write("step %d: %s: sampled %d of %d right%s", e.Step, e.Split, e.Sampled.CorrectNum, e.Sampled.N, score)
 	if e.Greedy != nil {
 		l.write("step %d: %s: greedy %d of %d right", e.Step, e.Split, e.Greedy.CorrectNum, e.Greedy.N)
 	}

@@ -201,6 +201,9 @@ func (t *trainer) tryRewards() error {
 	}
 	in := infer.RewardInput(t.model, t.cfg, t.cfg.Answers(), t.data.problems.Train[0], t.data.problems.Train[0].Answer, true)
 	_, err := t.rewards.Compute(t.Pool, []gsm8k.RewardInput{in}, 1, 0)
+	if err == nil {
+		err = infer.TryJudge(t.judge, in)
+	}
 	if errors.Is(err, context.Canceled) {
 		return rundir.ErrNothingSaved
 	}

@@ -66,6 +66,7 @@ type trainer struct {
 
 	data    trainData
 	rewards *infer.Rewards
+	judge   infer.Judge
 
 	model *policy.Model
 	policy.Network
@@ -270,6 +271,9 @@ func (t *trainer) build() error {
 	if t.rewards, err = infer.OpenRewards(t.ctx, t.cfg, t.data.template, t.opts.Threads, note); err != nil {
 		return err
 	}
+	if t.judge, err = infer.OpenJudge(t.ctx, t.cfg, t.data.template, t.opts.Threads, note); err != nil {
+		return err
+	}
 	if t.Network, err = t.model.Open(t.cfg.Seed, t.opts.Threads, t.stepWork(), t.opts.Progress); err != nil {
 		return err
 	}
@@ -337,6 +341,9 @@ func (t *trainer) close() {
 	t.logs.close()
 	if t.rewards != nil {
 		t.rewards.Close()
+	}
+	if t.judge != nil {
+		t.judge.Close()
 	}
 	t.events.close()
 }

@@ -152,7 +152,12 @@ func (t *trainer) warnings(weights string) []string {
 		warn("the weights did not move in %d updates (learning rate %s)", t.opt.T,
 			textutil.Number(t.cfg.Train.LearningRate))
 	}
-	if e := s.Final; e.Sampled.AnswerReward <= e.MajorityBaseline {
+	if c := s.Final.Sampled; c.Score != nil && c.CorrectNum == 0 && s.Initial.Sampled.CorrectNum == 0 {
+		warn("no completion was right: eval.reward %s gave none the value 1, so the share of right answers says nothing; "+
+			"its mean went from %.4g to %.4g (use a function that is 1 where a completion is good enough)", t.cfg.Eval.Reward,
+			*s.Initial.Sampled.Score, *c.Score)
+	}
+	if e := s.Final; e.MajorityAnswer != "" && e.Sampled.AnswerReward <= e.MajorityBaseline {
 		warn("%d correct of %s, sampled: no better than always answering %s (%.3f)",
 			e.Sampled.CorrectNum, e.OutOf("validation problem"), e.MajorityAnswer, e.MajorityBaseline)
 	}
