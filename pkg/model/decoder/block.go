@@ -6,8 +6,8 @@ import (
 )
 
 // A block of the network, written once for every device, forward and backward, training and
-// sampling. The steps are those of transformers' LlamaDecoderLayer: a normalised input, attention
-// and a feed-forward network with a gate, each added to the residual stream.
+// sampling. The steps are those of transformers' decoder layers: attention and a feed-forward network
+// with a gate, each added to the residual stream. Their input is normalised, or what they return, or both.
 
 // Machine computes the steps of a block for a number of rows: the tokens of a tree, or the last token
 // of each completion. V is a row-major float32 matrix in the memory of a device, (rows, ...).
@@ -16,9 +16,10 @@ type Machine[V any] interface {
 	Matrix(width int) V
 	Mark() []int
 	Back(mark []int)
-	// Copy copies states, (rows, hidden). It does nothing if both are the same.
+	// Copy copies states, (rows, hidden). It does nothing if both are the same. Add adds them.
 	Copy(to, from V)
-	// Norm is the RMSNorm y of states x with the weights w.
+	Add(to, from V)
+	// Norm is the RMSNorm y of states x with the weights w. y may be x.
 	Norm(x V, w []float32, y V)
 	// Project is y = x·Wᵀ, or adds it to y.
 	Project(m *Projection, x V, accumulate bool, y V)
@@ -36,9 +37,9 @@ type Machine[V any] interface {
 // a network of gradients; frozen weights have none.
 type BackwardMachine[V any] interface {
 	Machine[V]
-	// NormBackward adds the gradient of x to dx, and that of w to dw. It belongs to the last call of
-	// [Machine.Norm].
-	NormBackward(x V, w []float32, dy, dx V, dw []float32)
+	// NormBackward writes the gradient of x to dx, or adds it, and adds that of w to dw. It belongs to the
+	// last call of [Machine.Norm].
+	NormBackward(x V, w []float32, dy V, accumulate bool, dx V, dw []float32)
 	// ProjectBackward writes the gradient of x to dx, and adds that of the parameters to g.
 	ProjectBackward(m, g *Projection, x, dy, dx V)
 	// FinishQKVBackward replaces dqkv by the gradient of what [Machine.FinishQKV] got.
@@ -49,8 +50,8 @@ type BackwardMachine[V any] interface {
 	GateBackward(gateUp, dy V)
 }
 
-// Saved is what the backward pass needs of a block. RMSNorms and the output of the gate are not in
-// it: they cost little to compute again.
+// Saved is what the backward pass needs of a block. RMSNorms, the output of the gate, and what
+// is normalised before it is added to the residual stream are not in it: they cost little to compute again.
 type Saved[V any] struct {
 	In, Mid V // the residual stream before attention and before the feed-forward network
 	QKV     V // (rows, q + 2 kv), after the rotation
@@ -74,24 +75,43 @@ func NewSaved[V any](m Machine[V], n *Network, in, mid V) *Saved[V] {
 func Gates[V any](m Machine[V], n *Network, i int, s *Saved[V]) {
 	defer m.Back(m.Mark())
 	l, x := &n.Layers[i], m.Matrix(n.Config.Hidden)
-	m.Norm(s.In, l.AttnNorm, x)
-	m.Project(&l.QKV, x, false, s.QKV)
+	m.Project(&l.QKV, normed(m, s.In, l.AttnNorm, x), false, s.QKV)
 	m.FinishQKV(l, s)
 	m.Attend(i, s)
-	m.Copy(s.Mid, s.In)
-	m.Project(&l.Out, s.Attn, true, s.Mid)
-	m.Norm(s.Mid, l.FFNNorm, x)
-	m.Project(&l.GateUp, x, false, s.GateUp)
+	add(m, n, &l.Out, s.Attn, l.OutNorm, s.In, s.Mid)
+	m.Project(&l.GateUp, normed(m, s.Mid, l.FFNNorm, x), false, s.GateUp)
+}
+
+// normed is the RMSNorm of x in y; x itself if w is nil.
+func normed[V any](m Machine[V], x V, w []float32, y V) V {
+	if w == nil {
+		return x
+	}
+	m.Norm(x, w, y)
+	return y
+}
+
+// add writes in + norm(W·a) to out, or in + W·a if the norm's weights w are nil.
+func add[V any](m Machine[V], n *Network, p *Projection, a V, w []float32, in, out V) {
+	m.Copy(out, in)
+	if w == nil {
+		m.Project(p, a, true, out)
+		return
+	}
+	defer m.Back(m.Mark())
+	y := m.Matrix(n.Config.Hidden)
+	m.Project(p, a, false, y)
+	m.Norm(y, w, y)
+	m.Add(out, y)
 }
 
 // Block computes a block from s.In and writes the residual stream after it to out.
 func Block[V any](m Machine[V], n *Network, i int, s *Saved[V], out V) {
 	Gates(m, n, i, s)
 	defer m.Back(m.Mark())
-	a := m.Matrix(n.Config.FFN)
+	a, l := m.Matrix(n.Config.FFN), &n.Layers[i]
 	m.Gate(s.GateUp, a)
-	m.Copy(out, s.Mid)
-	m.Project(&n.Layers[i].Down, a, true, out)
+	add(m, n, &l.Down, a, l.DownNorm, s.Mid, out)
 }
 
 // BlockBackward replaces dx, the gradient of a block's output, by that of its input, and adds the
@@ -103,19 +123,41 @@ func BlockBackward[V any](m BackwardMachine[V], n, grads *Network, i int, s *Sav
 
 	activations, da := m.Matrix(c.FFN), m.Matrix(c.FFN)
 	m.Gate(s.GateUp, activations)
-	m.ProjectBackward(&l.Down, &g.Down, activations, dx, da)
+	addBackward(m, n, &l.Down, &g.Down, activations, l.DownNorm, g.DownNorm, dx, da)
 	m.GateBackward(s.GateUp, da)
-	m.Norm(s.Mid, l.FFNNorm, x)
-	m.ProjectBackward(&l.GateUp, &g.GateUp, x, s.GateUp, dnorm)
-	m.NormBackward(s.Mid, l.FFNNorm, dnorm, dx, g.FFNNorm)
+	m.ProjectBackward(&l.GateUp, &g.GateUp, normed(m, s.Mid, l.FFNNorm, x), s.GateUp, dnorm)
+	normedBackward(m, s.Mid, l.FFNNorm, g.FFNNorm, dnorm, dx)
 
 	do, dqkv := m.Matrix(a.q()), m.Matrix(a.width())
-	m.ProjectBackward(&l.Out, &g.Out, s.Attn, dx, do)
+	addBackward(m, n, &l.Out, &g.Out, s.Attn, l.OutNorm, g.OutNorm, dx, do)
 	m.AttendBackward(s, do, dqkv)
 	m.FinishQKVBackward(l, g, s, dqkv)
-	m.Norm(s.In, l.AttnNorm, x)
-	m.ProjectBackward(&l.QKV, &g.QKV, x, dqkv, dnorm)
-	m.NormBackward(s.In, l.AttnNorm, dnorm, dx, g.AttnNorm)
+	m.ProjectBackward(&l.QKV, &g.QKV, normed(m, s.In, l.AttnNorm, x), dqkv, dnorm)
+	normedBackward(m, s.In, l.AttnNorm, g.AttnNorm, dnorm, dx)
+}
+
+// normedBackward adds the gradient of [normed]'s x to dx, and that of w to dw, from dy.
+func normedBackward[V any](m BackwardMachine[V], x V, w, dw []float32, dy, dx V) {
+	if w == nil {
+		m.Add(dx, dy)
+	} else {
+		m.NormBackward(x, w, dy, true, dx, dw)
+	}
+}
+
+// addBackward writes the gradient of [add]'s a to da, and adds those of the parameters to g and dw, from
+// dout. The gradient of in is dout.
+func addBackward[V any](m BackwardMachine[V], n *Network, p, g *Projection, a V, w, dw []float32, dout, da V) {
+	if w == nil {
+		m.ProjectBackward(p, g, a, dout, da)
+		return
+	}
+	defer m.Back(m.Mark())
+	y, d := m.Matrix(n.Config.Hidden), m.Matrix(n.Config.Hidden)
+	m.Project(p, a, false, y)
+	m.Norm(y, w, d) // for what the machine keeps of it
+	m.NormBackward(y, w, dout, false, d, dw)
+	m.ProjectBackward(p, g, a, d, da)
 }
 
 // TreeMachine is a machine for the tokens of a tree, as operations of a graph.

@@ -147,7 +147,15 @@ func (r *cpuRows) Norm(x, w, y []float32) {
 	r.pool.RMSNorm(r.n, len(w), x, w, r.net.Config.NormEps, y, r.rstd)
 }
 
-func (r *cpuRows) NormBackward(x, w, dy, dx, dw []float32) {
+func (r *cpuRows) Add(to, from []float32) {
+	n := r.n * r.net.Config.Hidden
+	r.pool.Add(to[:n], from[:n])
+}
+
+func (r *cpuRows) NormBackward(x, w, dy []float32, accumulate bool, dx, dw []float32) {
+	if !accumulate {
+		r.pool.Clear(dx[:r.n*len(w)])
+	}
 	r.pool.RMSNormBackward(r.n, len(w), x, w, r.rstd, dy, dx, dw)
 }
 
@@ -173,16 +181,16 @@ func (r *cpuRows) Keep(l *Layer, s *Saved[[]float32]) {
 }
 
 func (r *cpuRows) FinishQKV(l *Layer, s *Saved[[]float32]) {
-	a, width := r.attn, r.attn.width()
+	width := r.attn.width()
 	if l.QKVBias != nil {
 		kernel.AddBias(r.n, width, s.QKV, width, l.QKVBias)
 	}
 	if l.QNorm != nil {
 		copy(s.Raw, s.QKV)
 		for i := range r.n {
-			for _, h := range r.normed(l, s, i) {
-				x := s.QKV[i*width+h.at:][:h.heads*a.dim]
-				kernel.RMSNorm(h.heads, a.dim, x, h.w, r.net.Config.NormEps, x, h.rstd)
+			for _, h := range r.headNorms(l, s, i) {
+				x := s.QKV[i*width+h.at:][:h.size]
+				kernel.RMSNorm(h.size/len(h.w), len(h.w), x, h.w, r.net.Config.NormEps, x, h.rstd)
 			}
 		}
 	}
@@ -196,10 +204,10 @@ func (r *cpuRows) FinishQKVBackward(l, g *Layer, s *Saved[[]float32], dqkv []flo
 		dx := r.mem.floats(a.q())
 		for i := range r.n {
 			dw := [2][]float32{g.QNorm, g.KNorm}
-			for k, h := range r.normed(l, s, i) {
-				x, d, dx := s.Raw[i*width+h.at:], dqkv[i*width+h.at:], dx[:h.heads*a.dim]
+			for k, h := range r.headNorms(l, s, i) {
+				x, d, dx := s.Raw[i*width+h.at:], dqkv[i*width+h.at:], dx[:h.size]
 				clear(dx)
-				kernel.RMSNormBackward(h.heads, a.dim, x[:len(dx)], h.w, h.rstd, d[:len(dx)], dx, dw[k])
+				kernel.RMSNormBackward(h.size/len(h.w), len(h.w), x[:len(dx)], h.w, h.rstd, d[:len(dx)], dx, dw[k])
 				copy(d, dx)
 			}
 		}
@@ -209,16 +217,16 @@ func (r *cpuRows) FinishQKVBackward(l, g *Layer, s *Saved[[]float32], dqkv []flo
 	}
 }
 
-// headNorm is the norm of a row's queries or keys.
+// headNorm is the norm of a row's queries or keys, of each head or of all: see [Layer].
 type headNorm struct {
-	at, heads int
-	w, rstd   []float32 // rstd is nil if it is not kept
+	at, size int
+	w, rstd  []float32 // rstd is nil if it is not kept
 }
 
-// normed are the norms of row i: the queries', then the keys'.
-func (r *cpuRows) normed(l *Layer, s *Saved[[]float32], i int) [2]headNorm {
+// headNorms are the norms of row i: the queries', then the keys'.
+func (r *cpuRows) headNorms(l *Layer, s *Saved[[]float32], i int) [2]headNorm {
 	a := r.attn
-	q, k := headNorm{0, a.heads, l.QNorm, nil}, headNorm{a.q(), a.kvHeads, l.KNorm, nil}
+	q, k := headNorm{0, a.q(), l.QNorm, nil}, headNorm{a.q(), a.kv(), l.KNorm, nil}
 	if s.Stats != nil {
 		rstd := s.Stats[i*(a.heads+a.kvHeads):]
 		q.rstd, k.rstd = rstd[:a.heads], rstd[a.heads:a.heads+a.kvHeads]

@@ -32,21 +32,23 @@ type Network struct {
 // matrix, as are the gate and up projections.
 type Layer struct {
 	All          []float32  // the trainable ones, next to each other
-	AttnNorm     []float32  // (hidden)
+	AttnNorm     []float32  // (hidden), or nil
 	QKV          Projection // hidden to q + 2 kv
 	QKVBias      []float32  // (q + 2 kv), or nil
-	QNorm, KNorm []float32  // (head dim), or nil
+	QNorm, KNorm []float32  // (head dim), or of all heads (q) and (kv), or nil
 	Out          Projection // q to hidden
-	FFNNorm      []float32  // (hidden)
+	OutNorm      []float32  // (hidden), or nil
+	FFNNorm      []float32  // (hidden), or nil
 	GateUp       Projection // hidden to 2 ffn
 	Down         Projection // ffn to hidden
+	DownNorm     []float32  // (hidden), or nil
 	Rope         int        // which of the network's Ropes rotates queries and keys; -1 for none
 }
 
 // vector is the field of a role, for the roles whose tensors are vectors; nil for the others.
 func (l *Layer) vector(r hf.Role) *[]float32 {
 	return map[hf.Role]*[]float32{hf.AttnNorm: &l.AttnNorm, hf.QKVBias: &l.QKVBias, hf.QNorm: &l.QNorm,
-		hf.KNorm: &l.KNorm, hf.FFNNorm: &l.FFNNorm}[r]
+		hf.KNorm: &l.KNorm, hf.OutNorm: &l.OutNorm, hf.FFNNorm: &l.FFNNorm, hf.DownNorm: &l.DownNorm}[r]
 }
 
 // matrix is the field of a role whose tensors are matrices.

@@ -1,6 +1,9 @@
 package decoder
 
-import "grpo/pkg/model"
+import (
+	"grpo/pkg/model"
+	"grpo/pkg/model/hf"
+)
 
 // The memory of a decoder in bytes, known before allocation. The formulas follow the
 // requests of block.go, pass.go, head.go and sampler.go; TestMemory compares them with
@@ -87,6 +90,14 @@ func (s Size) saved(backward bool) float64 {
 	return n
 }
 
+// after are the numbers for a token of what is normalised before it is added to the residual stream.
+func (s Size) after() float64 {
+	if s.Norms == hf.NormBefore {
+		return 0
+	}
+	return float64(s.Hidden)
+}
+
 // pass are the numbers of a pass over a batch.
 func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 	n, h, f, layers := tokens(b), float64(s.Hidden), float64(s.FFN), float64(s.Layers)
@@ -101,10 +112,10 @@ func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 	}
 	head := n*(h+1) + float64(most)*(h+float64(s.Vocab))
 	if !backward {
-		return s.scratch(b, 1, threads) + n*(float64(s.HeadDim)+3*h) + max(n*(s.saved(false)+max(h, f)), head)
+		return s.scratch(b, 1, threads) + n*(float64(s.HeadDim)+3*h) + max(n*(s.saved(false)+max(h, f)+s.after()), head)
 	}
 	head += n*h + float64(most)*h
-	layer := n * (2*h + 2*f + q + width)
+	layer := n * (2*h + 2*f + q + width + 2*s.after())
 	keep := n * layers * (s.saved(true) + h)
 	if b.Checkpointing {
 		keep, layer = n*layers*h, layer+n*s.saved(true)
@@ -133,8 +144,8 @@ func (s Size) sampling(b model.BatchSize, threads int) float64 {
 	read := b
 	read.Prompts, read.PromptTokens, read.Tokens = prompts, b.PromptTokens*prompts/b.Prompts, 0
 	contexts := layers * (width - q) * (read.PromptTokens + prompts*8) // packed in panels of 16
-	pass := s.scratch(read, 1, threads) + tokens(read)*(float64(s.HeadDim)+2*h+s.saved(false)+max(h, f))
-	own := rows * (layers*(width-q)*b.Longest + 2*h + width + q + 2*f + max(h, f) + float64(s.HeadDim))
+	pass := s.scratch(read, 1, threads) + tokens(read)*(float64(s.HeadDim)+2*h+s.saved(false)+max(h, f)+s.after())
+	own := rows * (layers*(width-q)*b.Longest + 2*h + width + q + 2*f + max(h, f) + s.after() + float64(s.HeadDim))
 	logits := 2 * min(rows, headRows) * float64(s.Vocab)
 	return contexts + max(pass, own+logits)
 }

@@ -40,6 +40,7 @@ var architectures = []*architecture{
 		file:  func(_ *Config, m map[string]any) { m["use_sliding_window"], m["attention_bias"] = false, false },
 	},
 	smollm3,
+	olmo2,
 }
 
 // find is the architecture that is accepts; name is what a file calls it.

@@ -33,13 +33,27 @@ type Config struct {
 	// Score: the network is a reward model, with [ScoreWeight] in place of a head. Transformers calls
 	// it a network for sequence classification with one label.
 	Score   bool
-	QKVBias bool   // Qwen2
-	QKNorm  bool   // Qwen3: RMSNorm of each head's query and key
-	NoRope  []bool `json:",omitempty"` // the layers that don't rotate queries and keys; nil: all do
-	End     []int32
-	endFrom []string // what names each end token
-	Pad     int32    // the padding token; -1 without one
+	QKVBias bool // Qwen2
+	QKNorm  bool // Qwen3: RMSNorm of each head's query and key
+	// WholeQKNorm: the RMSNorms are of all queries and of all keys of a token.
+	WholeQKNorm bool      `json:",omitempty"`
+	Norms       Placement `json:",omitempty"`
+	NoRope      []bool    `json:",omitempty"` // the layers that don't rotate queries and keys; nil: all do
+	End         []int32
+	endFrom     []string // what names each end token
+	Pad         int32    // the padding token; -1 without one
 }
+
+// Placement says where a layer has RMSNorms: of the input of attention and of the feed-forward network, of
+// their output, or of both.
+type Placement int
+
+// The placements.
+const (
+	NormBefore Placement = iota
+	NormAfter
+	NormBoth
+)
 
 // Llama3Rope scales the rotary frequencies as Llama 3.1 does.
 type Llama3Rope struct {

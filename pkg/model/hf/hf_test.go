@@ -169,6 +169,7 @@ func TestConfigFile(t *testing.T) {
 		{Arch: "qwen2", HeadDim: 8, Heads: 4, KVHeads: 4, QKVBias: true},
 		{Arch: "qwen3", HeadDim: 16, Heads: 2, KVHeads: 1, QKNorm: true, Tied: true},
 		{Arch: "smollm3", HeadDim: 8, Heads: 4, KVHeads: 2, NoRope: []bool{true, false, true}, Tied: true},
+		{Arch: "olmo2", HeadDim: 8, Heads: 4, KVHeads: 2, Norms: NormAfter, QKNorm: true, WholeQKNorm: true},
 	} {
 		c.Vocab, c.Hidden, c.FFN, c.Layers, c.Context, c.RopeTheta, c.Pad = 50, 32, 48, 3, 64, 123456.5, -1
 		c.NormEps = float64(float32(1e-5))

@@ -14,12 +14,14 @@ const (
 	AttnNorm Role = iota // (hidden)
 	QKV                  // (q + 2 kv, hidden)
 	QKVBias              // (q + 2 kv)
-	QNorm                // (head dim)
-	KNorm                // (head dim)
+	QNorm                // (head dim), or (q)
+	KNorm                // (head dim), or (kv)
 	Out                  // (hidden, q)
+	OutNorm              // (hidden)
 	FFNNorm              // (hidden)
 	GateUp               // (2 ffn, hidden)
 	Down                 // (hidden, ffn)
+	DownNorm             // (hidden)
 )
 
 // Part is a tensor of a block.
@@ -41,7 +43,10 @@ func (c *Config) Block() (parts []Part) {
 		name string
 		out  int
 	}{{"q", q}, {"k", kv}, {"v", kv}}
-	add(AttnNorm, "input_layernorm", "attn_norm", ".weight", h)
+	before, after := c.Norms != NormAfter, c.Norms != NormBefore
+	if before {
+		add(AttnNorm, "input_layernorm", "attn_norm", ".weight", h)
+	}
 	for _, p := range heads {
 		add(QKV, "self_attn."+p.name+"_proj", "attn_"+p.name, ".weight", p.out, h)
 	}
@@ -51,14 +56,29 @@ func (c *Config) Block() (parts []Part) {
 		}
 	}
 	if c.QKNorm {
-		add(QNorm, "self_attn.q_norm", "attn_q_norm", ".weight", c.HeadDim)
-		add(KNorm, "self_attn.k_norm", "attn_k_norm", ".weight", c.HeadDim)
+		ofQ, ofK := c.HeadDim, c.HeadDim
+		if c.WholeQKNorm {
+			ofQ, ofK = q, kv
+		}
+		add(QNorm, "self_attn.q_norm", "attn_q_norm", ".weight", ofQ)
+		add(KNorm, "self_attn.k_norm", "attn_k_norm", ".weight", ofK)
 	}
 	add(Out, "self_attn.o_proj", "attn_output", ".weight", h, q)
-	add(FFNNorm, "post_attention_layernorm", "ffn_norm", ".weight", h)
+	if after {
+		add(OutNorm, "post_attention_layernorm", "post_attention_norm", ".weight", h)
+	}
+	switch {
+	case before && after:
+		add(FFNNorm, "pre_feedforward_layernorm", "ffn_norm", ".weight", h)
+	case before:
+		add(FFNNorm, "post_attention_layernorm", "ffn_norm", ".weight", h) // after attention, not of its output
+	}
 	add(GateUp, "mlp.gate_proj", "ffn_gate", ".weight", c.FFN, h)
 	add(GateUp, "mlp.up_proj", "ffn_up", ".weight", c.FFN, h)
 	add(Down, "mlp.down_proj", "ffn_down", ".weight", h, c.FFN)
+	if after {
+		add(DownNorm, "post_feedforward_layernorm", "post_ffw_norm", ".weight", h)
+	}
 	return parts
 }
 

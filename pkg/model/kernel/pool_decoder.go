@@ -25,6 +25,11 @@ func (p *Pool) elements(n int, f func(lo, hi int)) {
 // Clear sets x to zero.
 func (p *Pool) Clear(x []float32) { p.elements(len(x), func(lo, hi int) { clear(x[lo:hi]) }) }
 
+// Add adds x to y, of the same length.
+func (p *Pool) Add(y, x []float32) {
+	p.elements(len(y), func(lo, hi int) { Axpy(1, x[lo:hi], y[lo:hi]) })
+}
+
 // RMSNorm is [RMSNorm] over the pool's threads, with the same bits.
 func (p *Pool) RMSNorm(rows, n int, x, w []float32, eps float64, y, rstd []float32) {
 	p.rows(rows, n, func(lo, hi int) {

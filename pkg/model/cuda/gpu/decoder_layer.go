@@ -94,6 +94,8 @@ func (r *rows) Copy(to, from cuda.Pointer) {
 	}
 }
 
+func (r *rows) Add(to, from cuda.Pointer) { r.g.axpy(r.n*r.Config.Hidden, from, to) }
+
 func (r *rows) Norm(x cuda.Pointer, w []float32, y cuda.Pointer) { r.normRows(r.n, x, w, y) }
 
 func (r *rows) Project(m *decoder.Projection, x cuda.Pointer, accumulate bool, y cuda.Pointer) {
@@ -154,7 +156,7 @@ func (p *pass) Keep(l *decoder.Layer, s *decoder.Saved[cuda.Pointer]) {
 }
 
 func (r *rows) FinishQKV(l *decoder.Layer, s *decoder.Saved[cuda.Pointer]) {
-	c, g, width := r.Config, r.g, r.row()
+	g, width := r.g, r.row()
 	if l.QKVBias != nil {
 		g.launchDecoder(g.card.Columns(kernels.AddRows, r.n, width), cuda.I(r.n), cuda.I(width), cuda.P(s.QKV), cuda.I(width),
 			cuda.P(r.at(l.QKVBias)))
@@ -164,8 +166,8 @@ func (r *rows) FinishQKV(l *decoder.Layer, s *decoder.Saved[cuda.Pointer]) {
 			_ = g.dev.Copy(s.Raw, s.QKV, 4*r.n*width)
 		}
 		k := s.QKV.Add(r.heads())
-		r.normHeads(r.n, c.Heads, c.HeadDim, s.QKV, width, l.QNorm, s.QKV, width)
-		r.normHeads(r.n, c.KVHeads, c.HeadDim, k, width, l.KNorm, k, width)
+		r.normHeads(r.n, r.heads()/len(l.QNorm), len(l.QNorm), s.QKV, width, l.QNorm, s.QKV, width)
+		r.normHeads(r.n, r.keys()/len(l.KNorm), len(l.KNorm), k, width, l.KNorm, k, width)
 	}
 	r.rotate(l, s.QKV, 1)
 }
@@ -185,9 +187,10 @@ func (r *rows) rotate(l *decoder.Layer, qkv cuda.Pointer, sign float32) {
 		cuda.I(c.HeadDim), cuda.P(qkv), cuda.I(r.row()), cuda.P(x.cos), cuda.P(x.sin), cuda.F(sign))
 }
 
-func (p *pass) NormBackward(x cuda.Pointer, w []float32, dy, dx cuda.Pointer, dw []float32) {
+func (p *pass) NormBackward(x cuda.Pointer, w []float32, dy cuda.Pointer, accumulate bool, dx cuda.Pointer,
+	dw []float32) {
 	h := p.Config.Hidden
-	p.normBackward(p.n, 1, h, x, w, h, dy, h, true, dx, h, p.grads, dw)
+	p.normBackward(p.n, 1, h, x, w, h, dy, h, accumulate, dx, h, p.grads, dw)
 }
 
 func (p *pass) ProjectBackward(m, g *decoder.Projection, x, dy, dx cuda.Pointer) {
@@ -201,12 +204,13 @@ func (p *pass) GateBackward(gateUp, dy cuda.Pointer) {
 }
 
 func (p *pass) FinishQKVBackward(l, g *decoder.Layer, s *decoder.Saved[cuda.Pointer], dqkv cuda.Pointer) {
-	c, n, w, q := p.Config, p.n, p.row(), p.heads()
+	n, w, q := p.n, p.row(), p.heads()
 	p.rotate(l, dqkv, -1)
 	if l.QNorm != nil {
 		k, dk := s.Raw.Add(q), dqkv.Add(q)
-		p.normBackward(n, c.Heads, c.HeadDim, s.Raw, l.QNorm, w, dqkv, w, false, dqkv, w, p.grads, g.QNorm)
-		p.normBackward(n, c.KVHeads, c.HeadDim, k, l.KNorm, w, dk, w, false, dk, w, p.grads, g.KNorm)
+		ofQ, ofK := len(l.QNorm), len(l.KNorm)
+		p.normBackward(n, q/ofQ, ofQ, s.Raw, l.QNorm, w, dqkv, w, false, dqkv, w, p.grads, g.QNorm)
+		p.normBackward(n, p.keys()/ofK, ofK, k, l.KNorm, w, dk, w, false, dk, w, p.grads, g.KNorm)
 	}
 	if g.QKVBias != nil {
 		p.g.colSum(n, w, dqkv, 0, true, p.grads.at(g.QKVBias))

@@ -50,6 +50,10 @@ var decoderCases = []decoderCase{
 	{name: "qwen2", Config: hf.Config{Arch: "qwen2", Hidden: 20, Heads: 2, KVHeads: 1, HeadDim: 12, FFN: 28, QKVBias: true, Pad: -1}},
 	{name: "qwen3 with LoRA", Config: hf.Config{Arch: "qwen3", Hidden: 24, Heads: 3, KVHeads: 3, HeadDim: 8, FFN: 32, QKNorm: true, Tied: true, Pad: -1},
 		lora: hf.LoRA{Rank: 4, Alpha: 8, Targets: []string{"q_proj", "v_proj", "o_proj", "gate_proj", "down_proj"}}},
+	{name: "smollm3", Config: hf.Config{Arch: "smollm3", Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 8, FFN: 40,
+		NoRope: []bool{false, true}, Tied: true, Pad: 5}},
+	{name: "olmo2", Config: hf.Config{Arch: "olmo2", Hidden: 20, Heads: 4, KVHeads: 2, HeadDim: 8, FFN: 28, QKNorm: true,
+		WholeQKNorm: true, Norms: hf.NormAfter, Pad: -1}},
 }
 
 // end is the end token of these networks; their vocabulary has vocab tokens.
