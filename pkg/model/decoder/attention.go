@@ -11,9 +11,26 @@ import (
 // of one (tokens, q + 2 kv) matrix, (heads, dim) each; outputs are (tokens, q).
 type attention struct {
 	heads, kvHeads, dim int
+	window              int // see [Layer]
 }
 
-func attentionOf(c *hf.Config) attention { return attention{c.Heads, c.KVHeads, c.HeadDim} }
+func attentionOf(c *hf.Config) attention {
+	return attention{heads: c.Heads, kvHeads: c.KVHeads, dim: c.HeadDim}
+}
+
+// in is the attention of a layer.
+func (a attention) in(l *Layer) attention {
+	a.window = l.Window
+	return a
+}
+
+// first is the first position that a query at a position sees.
+func (a attention) first(at int) int {
+	if a.window == 0 {
+		return 0
+	}
+	return max(0, at+1-a.window)
+}
 
 func (a attention) q() int     { return a.heads * a.dim }
 func (a attention) kv() int    { return a.kvHeads * a.dim }
@@ -98,7 +115,8 @@ func (t *Tree) own(r run, f func(start, row, n int)) {
 }
 
 // probabilities writes those of a run's queries of one head to w.p, over the context's
-// keys, which are in w.k, and then the segment's own. Keys after a query have probability 0.
+// keys, which are in w.k, and then the segment's own. Keys after a query, and those
+// before its window, have probability 0.
 func (a attention) probabilities(t *Tree, r run, head int, qkv []float32, w *scratch) {
 	width := a.width()
 	q, k, first := qkv[head*a.dim:], qkv[a.q()+head/a.group()*a.dim:], t.Start[r.first]
@@ -108,9 +126,11 @@ func (a attention) probabilities(t *Tree, r run, head int, qkv []float32, w *scr
 		kernel.Gemm(false, true, n, n, a.dim, q[at:], width, k[at:], width, false, p[r.before:], r.width)
 		for i := range n {
 			all := p[i*r.width : i*r.width+r.before+n]
-			seen := all[:r.before+i+1]
+			first, end := a.first(r.before+i), r.before+i+1
+			seen := all[first:end]
 			kernel.Softmax(len(seen), seen, a.scale(), seen)
-			clear(all[len(seen):])
+			clear(all[:first])
+			clear(all[end:])
 		}
 	})
 }

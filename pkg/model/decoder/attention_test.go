@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"grpo/internal/expect"
+	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
 )
 
@@ -14,7 +15,8 @@ import (
 // have.
 func randomNetwork(r *rand.Rand) *Network {
 	n := NewNetwork(&hf.Config{Arch: "qwen3", Vocab: 50, Hidden: 40, FFN: 36, Layers: 2, Heads: 6, KVHeads: 2,
-		HeadDim: 10, Context: 512, RopeTheta: 1e4, NormEps: 1e-5, QKVBias: true, QKNorm: true})
+		HeadDim: 10, Context: 512, RopeTheta: 1e4, NormEps: 1e-5, QKVBias: true, QKNorm: true,
+		Norms: hf.NormBoth, Window: 11, Sliding: []bool{true, false}, NoRope: []bool{false, true}})
 	for i := range n.Params.Flat {
 		n.Params.Flat[i] = float32(r.NormFloat64()) * 0.3
 	}
@@ -37,6 +39,19 @@ func completionTree(r *rand.Rand, vocab int) []Segment {
 	}
 	return append(segments, Segment{2, tokens(17), true}, Segment{3, tokens(4), true},
 		Segment{3, tokens(6), true}, Segment{3, tokens(2), false})
+}
+
+// A prefix that prompts share, longer than the window, changes no bit: completions are scored as they were
+// sampled, and as without the other prompts, for any number of threads.
+func TestSharedPrefixLongerThanTheWindow(t *testing.T) {
+	r := rand.New(rand.NewSource(2))
+	net, c := randomNetwork(r), &goldenCase{}
+	prefix := completionTree(r, net.Config.Vocab)[4].Tokens // 50
+	for i := range int32(2) {
+		ids := append(slices.Clone(prefix), 1+i, 7)
+		c.InputIDs, c.Attention = append(c.InputIDs, ids), append(c.Attention, slices.Repeat([]int{1}, len(ids)))
+	}
+	samplerIsTheLearner(t, net, c, true, model.Sampling{Temperature: 1.3, TopP: 1, MaxTokens: 25})
 }
 
 func TestRuns(t *testing.T) {

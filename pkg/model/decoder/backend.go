@@ -7,12 +7,15 @@ import (
 
 	"grpo/pkg/model"
 	"grpo/pkg/model/fused"
+	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
 )
 
 // Backend is a [model.Device] that computes decoders. The CPU's is in this package; others are
 // separate packages that implement Backend and [Ops]. It runs one graph or sampler at a time.
 type Backend interface {
+	// Check returns an error that names the part of a network that the backend lacks, if there is one.
+	Check(c *hf.Config) error
 	// Place stores p's numbers on the device: see [model.Params.Store].
 	Place(p *model.Params) error
 	// NewTreeOps makes the operations of a graph of net over a tree. They are valid until the next

@@ -44,8 +44,8 @@ type BackwardMachine[V any] interface {
 	ProjectBackward(m, g *Projection, x, dy, dx V)
 	// FinishQKVBackward replaces dqkv by the gradient of what [Machine.FinishQKV] got.
 	FinishQKVBackward(l, g *Layer, s *Saved[V], dqkv V)
-	// AttendBackward writes the gradient of s.QKV to dqkv, from do, that of s.Attn.
-	AttendBackward(s *Saved[V], do, dqkv V)
+	// AttendBackward writes the gradient of s.QKV in layer i to dqkv, from do, that of s.Attn.
+	AttendBackward(i int, s *Saved[V], do, dqkv V)
 	// GateBackward replaces gateUp by its gradient.
 	GateBackward(gateUp, dy V)
 }
@@ -130,7 +130,7 @@ func BlockBackward[V any](m BackwardMachine[V], n, grads *Network, i int, s *Sav
 
 	do, dqkv := m.Matrix(a.q()), m.Matrix(a.width())
 	addBackward(m, n, &l.Out, &g.Out, s.Attn, l.OutNorm, g.OutNorm, dx, do)
-	m.AttendBackward(s, do, dqkv)
+	m.AttendBackward(i, s, do, dqkv)
 	m.FinishQKVBackward(l, g, s, dqkv)
 	m.ProjectBackward(&l.QKV, &g.QKV, normed(m, s.In, l.AttnNorm, x), dqkv, dnorm)
 	normedBackward(m, s.In, l.AttnNorm, g.AttnNorm, dnorm, dx)

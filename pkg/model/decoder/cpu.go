@@ -6,6 +6,7 @@ import (
 
 	"grpo/pkg/model"
 	"grpo/pkg/model/fused"
+	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
 )
 
@@ -16,6 +17,9 @@ type cpu struct {
 }
 
 func newCPU(pool *kernel.Pool) *cpu { return &cpu{pool, new(arena)} }
+
+// Check accepts every network.
+func (c *cpu) Check(*hf.Config) error { return nil }
 
 // Place does nothing: the numbers are in Flat.
 func (c *cpu) Place(*model.Params) error { return nil }

@@ -42,6 +42,7 @@ type Layer struct {
 	GateUp       Projection // hidden to 2 ffn
 	Down         Projection // ffn to hidden
 	DownNorm     []float32  // (hidden), or nil
+	Window       int        // tokens that a token sees, itself included; 0 for all before it
 	Rope         int        // which of the network's Ropes rotates queries and keys; -1 for none
 }
 
@@ -98,7 +99,7 @@ func build(c *hf.Config, take func(size int) []float32, matrix func(in, out int)
 	n.Embed = take(c.Vocab * h)
 	shapes := roles(c)
 	for i := range n.Layers {
-		n.Layers[i].Rope = c.RopeOf(i)
+		n.Layers[i].Rope, n.Layers[i].Window = c.RopeOf(i), c.WindowOf(i)
 		for _, p := range shapes {
 			if v := n.Layers[i].vector(p.Role); v != nil {
 				*v = take(p.Shape[0])

@@ -51,18 +51,18 @@ func (p *pass) norm(x, w []float32) (y, rstd []float32) {
 }
 
 // Attend computes the runs of each key head in parallel.
-func (p *pass) Attend(_ int, s *Saved[[]float32]) {
-	heads := p.attn.kvHeads
+func (p *pass) Attend(i int, s *Saved[[]float32]) {
+	heads, a := p.attn.kvHeads, p.attn.in(&p.net.Layers[i])
 	p.pool.Run(len(p.runs)*heads, func(task, worker int) {
-		p.attn.forward(p.tree, p.runs[task/heads], task%heads, s.QKV, s.Attn, p.scratch[worker])
+		a.forward(p.tree, p.runs[task/heads], task%heads, s.QKV, s.Attn, p.scratch[worker])
 	})
 }
 
-func (p *pass) AttendBackward(s *Saved[[]float32], do, dqkv []float32) {
-	heads := p.attn.kvHeads
+func (p *pass) AttendBackward(i int, s *Saved[[]float32], do, dqkv []float32) {
+	heads, a := p.attn.kvHeads, p.attn.in(&p.net.Layers[i])
 	p.pool.Run(len(p.runs)*heads, func(task, worker int) {
 		r := p.runs[task/heads]
-		p.attn.backward(p.tree, r, task%heads, s.QKV, do, dqkv, p.dcontext[task], p.scratch[worker])
+		a.backward(p.tree, r, task%heads, s.QKV, do, dqkv, p.dcontext[task], p.scratch[worker])
 	})
 	p.pool.Run(2*heads, func(task, _ int) { // the keys, then the values
 		for i, r := range p.runs {

@@ -77,6 +77,9 @@ func open(path string, bf16 bool, on model.Device, load func(*hf.Checkpoint) (*N
 		return nil, err
 	}
 	defer c.Close()
+	if err := backendOf(on).Check(c.Config); err != nil {
+		return nil, fmt.Errorf("open model %s: %w", path, err)
+	}
 	if c.Config.Score {
 		return nil, fmt.Errorf("open model %s: it is a reward model (a network for sequence classification), which has "+
 			"no probabilities of tokens: name a language model", path)
@@ -104,6 +107,9 @@ func (p *Policy) FrozenHash() string {
 func (p *Policy) NetworkHash() string {
 	c := p.net.Config
 	text := fmt.Sprint(c.Heads, c.KVHeads, c.HeadDim, c.RopeTheta, c.Rope, c.Factors, c.NormEps, p.end, p.sum)
+	if c.Slides() {
+		text += fmt.Sprint(c.Window, c.Sliding)
+	}
 	if c.NoRope != nil {
 		text += fmt.Sprint(c.NoRope)
 	}

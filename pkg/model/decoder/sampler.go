@@ -350,7 +350,7 @@ func (d *decoding) Attend(layer int, s *Saved[[]float32]) {
 // attend stores the key and value of a row and computes its attention for the query
 // heads of one key head.
 func (d *decoding) attend(layer, row, head int, s *Saved[[]float32], scores []float32) {
-	a, i, t := d.attn, d.rows[row], d.at
+	a, i, t := d.attn.in(&d.net.Layers[layer]), d.rows[row], d.at
 	ctx := &d.contexts[i/d.group]
 	qkv := s.QKV[row*a.width() : (row+1)*a.width()]
 	own := ((layer*len(d.contexts)*d.group+i)*a.kvHeads + head) * d.most * a.dim
@@ -362,9 +362,11 @@ func (d *decoding) attend(layer, row, head int, s *Saved[[]float32], scores []fl
 	before, at := &ctx.k[layer*a.kvHeads+head], &ctx.v[layer*a.kvHeads+head]
 	kernel.GemmPacked(false, group, n, a.dim, q, a.dim, before, false, scores, width)
 	kernel.Gemm(false, true, group, t+1, a.dim, q, a.dim, k, a.dim, false, scores[n:], width)
+	first := a.first(n + t)
 	for g := range group {
 		p := scores[g*width : (g+1)*width]
-		kernel.Softmax(width, p, a.scale(), p)
+		kernel.Softmax(width-first, p[first:], a.scale(), p[first:])
+		clear(p[:first])
 	}
 	out := s.Attn[row*a.q()+head*group*a.dim:]
 	kernel.GemmPacked(false, group, a.dim, n, scores, width, at, false, out, a.dim)

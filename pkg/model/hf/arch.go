@@ -21,6 +21,8 @@ type architecture struct {
 	file     func(c *Config, m map[string]any)
 	// permuted says that llama.cpp's converter interleaves the two halves of each query and key head.
 	permuted bool
+	// slides is transformers' rule for the layers with a window, if config.json does not list them; nil: none.
+	slides func(f *configFile, c *Config, layer int) bool
 	// biases says that attention_bias is not refused.
 	biases bool
 }
@@ -29,15 +31,16 @@ var architectures = []*architecture{
 	{name: "llama", title: "Llama (with SmolLM2, TinyLlama and Mistral)",
 		classes:  map[string]string{"llama": "Llama", "mistral": "Mistral"},
 		permuted: true,
+		slides:   func(f *configFile, _ *Config, _ int) bool { return f.ModelType == "mistral" },
 		file:     func(_ *Config, m map[string]any) { m["attention_bias"], m["mlp_bias"] = false, false },
 	},
 	{name: "qwen2", title: "Qwen2", classes: map[string]string{"qwen2": "Qwen2"},
-		parts: func(c *Config) { c.QKVBias = true }, biases: true,
+		parts: func(c *Config) { c.QKVBias = true }, biases: true, slides: lastSlide,
 		file: func(_ *Config, m map[string]any) { m["use_sliding_window"] = false },
 	},
 	{name: "qwen3", title: "Qwen3", classes: map[string]string{"qwen3": "Qwen3"},
-		parts: func(c *Config) { c.QKNorm = true },
-		file:  func(_ *Config, m map[string]any) { m["use_sliding_window"], m["attention_bias"] = false, false },
+		parts: func(c *Config) { c.QKNorm = true }, slides: lastSlide,
+		file: func(_ *Config, m map[string]any) { m["use_sliding_window"], m["attention_bias"] = false, false },
 	},
 	smollm3,
 	olmo2,

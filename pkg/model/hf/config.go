@@ -38,6 +38,8 @@ type Config struct {
 	// WholeQKNorm: the RMSNorms are of all queries and of all keys of a token.
 	WholeQKNorm bool      `json:",omitempty"`
 	Norms       Placement `json:",omitempty"`
+	Window      int       `json:",omitempty"` // tokens that a token sees in layers of Sliding, itself included
+	Sliding     []bool    `json:",omitempty"` // nil: no layer
 	NoRope      []bool    `json:",omitempty"` // the layers that don't rotate queries and keys; nil: all do
 	End         []int32
 	endFrom     []string // what names each end token
@@ -89,35 +91,36 @@ func (c *Config) Frequencies() []float64 {
 // configFile is config.json. Transformers 4 and 5 write the rotary parameters and the
 // data type under other names.
 type configFile struct {
-	ModelType      string      `json:"model_type"`
-	Vocab          int         `json:"vocab_size"`
-	Hidden         int         `json:"hidden_size"`
-	FFN            int         `json:"intermediate_size"`
-	Layers         int         `json:"num_hidden_layers"`
-	Heads          int         `json:"num_attention_heads"`
-	KVHeads        *int        `json:"num_key_value_heads"`
-	HeadDim        *int        `json:"head_dim"`
-	Context        int         `json:"max_position_embeddings"`
-	RopeTheta      *float64    `json:"rope_theta"`
-	RopeScaling    *ropeParams `json:"rope_scaling"`
-	RopeParams     *ropeParams `json:"rope_parameters"`
-	NormEps        float64     `json:"rms_norm_eps"`
-	Tied           *bool       `json:"tie_word_embeddings"`
-	Activation     string      `json:"hidden_act"`
-	AttentionBias  bool        `json:"attention_bias"`
-	MLPBias        bool        `json:"mlp_bias"`
-	SlidingWindow  *int        `json:"sliding_window"`
-	UseSliding     *bool       `json:"use_sliding_window"`
-	Quantization   any         `json:"quantization_config"`
-	EOS            intOrList   `json:"eos_token_id"`
-	Pad            *int32      `json:"pad_token_id"`
-	PartialRotary  *float64    `json:"partial_rotary_factor"`
-	LayerTypes     []string    `json:"layer_types"`
-	Experts        int         `json:"num_experts"`
-	LocalExperts   int         `json:"num_local_experts"`
-	TextConfigJSON any         `json:"text_config"`
-	NoRopeLayers   []int       `json:"no_rope_layers"`
-	NoRopeInterval *int        `json:"no_rope_layer_interval"`
+	ModelType       string      `json:"model_type"`
+	Vocab           int         `json:"vocab_size"`
+	Hidden          int         `json:"hidden_size"`
+	FFN             int         `json:"intermediate_size"`
+	Layers          int         `json:"num_hidden_layers"`
+	Heads           int         `json:"num_attention_heads"`
+	KVHeads         *int        `json:"num_key_value_heads"`
+	HeadDim         *int        `json:"head_dim"`
+	Context         int         `json:"max_position_embeddings"`
+	RopeTheta       *float64    `json:"rope_theta"`
+	RopeScaling     *ropeParams `json:"rope_scaling"`
+	RopeParams      *ropeParams `json:"rope_parameters"`
+	NormEps         float64     `json:"rms_norm_eps"`
+	Tied            *bool       `json:"tie_word_embeddings"`
+	Activation      string      `json:"hidden_act"`
+	AttentionBias   bool        `json:"attention_bias"`
+	MLPBias         bool        `json:"mlp_bias"`
+	SlidingWindow   *int        `json:"sliding_window"`
+	UseSliding      *bool       `json:"use_sliding_window"`
+	MaxWindowLayers *int        `json:"max_window_layers"`
+	Quantization    any         `json:"quantization_config"`
+	EOS             intOrList   `json:"eos_token_id"`
+	Pad             *int32      `json:"pad_token_id"`
+	PartialRotary   *float64    `json:"partial_rotary_factor"`
+	LayerTypes      []string    `json:"layer_types"`
+	Experts         int         `json:"num_experts"`
+	LocalExperts    int         `json:"num_local_experts"`
+	TextConfigJSON  any         `json:"text_config"`
+	NoRopeLayers    []int       `json:"no_rope_layers"`
+	NoRopeInterval  *int        `json:"no_rope_layer_interval"`
 
 	Architectures []string       `json:"architectures"`
 	Labels        map[string]any `json:"id2label"`
@@ -157,7 +160,8 @@ func (l *intOrList) UnmarshalJSON(data []byte) error {
 // ParseConfig reads config.json and, where there is one, generation_config.json. The end tokens are
 // those of both. The error names the key.
 func ParseConfig(config, generation []byte) (*Config, error) {
-	var f configFile
+	window := 4096 // transformers' default without the key; null is no window
+	f := configFile{SlidingWindow: &window}
 	if err := jsonkeys.Decode(config, &f); err != nil {
 		return nil, fmt.Errorf("read config.json: %w", err)
 	}
@@ -199,13 +203,6 @@ func (f *configFile) config() (*Config, error) {
 	case f.PartialRotary != nil && *f.PartialRotary != 1:
 		return nil, fmt.Errorf("partial_rotary_factor %v is not supported", *f.PartialRotary)
 	}
-	sliding := f.SlidingWindow != nil && *f.SlidingWindow < f.Context && (f.UseSliding == nil || *f.UseSliding)
-	if arch.name != "llama" {
-		sliding = f.UseSliding != nil && *f.UseSliding
-	}
-	if sliding || slices.ContainsFunc(f.LayerTypes, func(s string) bool { return s != "full_attention" }) {
-		return nil, fmt.Errorf("sliding_window: sliding-window attention is not supported")
-	}
 	c := arch.new()
 	c.Vocab, c.Hidden, c.FFN, c.Layers, c.Context = f.Vocab, f.Hidden, f.FFN, f.Layers, f.Context
 	c.Heads, c.KVHeads, c.RopeTheta, c.NormEps = f.Heads, f.Heads, 10000, f.NormEps
@@ -246,9 +243,11 @@ func (f *configFile) config() (*Config, error) {
 		}
 	}
 	if arch.config != nil {
-		err = arch.config(f, c)
+		if err := arch.config(f, c); err != nil {
+			return nil, err
+		}
 	}
-	return c, err
+	return c, f.readWindow(arch, c)
 }
 
 // Ropes are the frequencies with which layers rotate queries and keys: see [Config.RopeOf].

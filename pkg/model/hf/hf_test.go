@@ -112,7 +112,8 @@ func TestConfigErrors(t *testing.T) {
 		{"model_type", "gpt_neox", "Qwen3"}, {"hidden_act", "gelu", "gelu"}, {"vocab_size", -1, "vocab_size"}, {"num_attention_heads", 0, "num_attention_heads"},
 		{"num_key_value_heads", 3, "multiple"}, {"head_dim", 3, "odd"}, {"rms_norm_eps", 0, "rms_norm_eps"},
 		{"rms_norm_eps", 1e308, "rms_norm_eps"}, {"rms_norm_eps", 1e-300, "rms_norm_eps"}, {"rope_theta", 1e300, "rope_theta"},
-		{"rope_scaling", map[string]any{"rope_type": "yarn", "factor": 4}, "yarn"}, {"rope_scaling", map[string]any{"rope_type": "linear", "type": "linear"}, `"linear"`}, {"sliding_window", 32, "sliding"},
+		{"rope_scaling", map[string]any{"rope_type": "yarn", "factor": 4}, "yarn"}, {"rope_scaling", map[string]any{"rope_type": "linear", "type": "linear"}, `"linear"`},
+		{"layer_types", []string{"chunked_attention"}, "chunked_attention"}, {"layer_types", []string{}, "layer_types"},
 		{"quantization_config", map[string]any{"bits": 4}, "GGUF"}, {"num_local_experts", 8, "experts"}, {"eos_token_id", 10, "eos_token_id"}, {"eos_token_id", make([]int, 257), "limit"},
 		{"hidden_size", 1 << 40, "hidden_size"}, {"attention_bias", true, "attention_bias"},
 	}

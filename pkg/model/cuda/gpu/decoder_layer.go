@@ -217,7 +217,7 @@ func (p *pass) FinishQKVBackward(l, g *decoder.Layer, s *decoder.Saved[cuda.Poin
 	}
 }
 
-func (p *pass) AttendBackward(s *decoder.Saved[cuda.Pointer], do, dqkv cuda.Pointer) {
+func (p *pass) AttendBackward(_ int, s *decoder.Saved[cuda.Pointer], do, dqkv cuda.Pointer) {
 	g, scale := p.g, cuda.F(p.scale())
 	delta := p.Matrix(p.Config.Heads)
 	g.launchOf(p.attention, p.plan.Delta(p.n), cuda.I(p.n), cuda.P(s.Attn), cuda.P(do), cuda.P(delta))

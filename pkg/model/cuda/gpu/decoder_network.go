@@ -9,6 +9,7 @@ import (
 	"grpo/pkg/model/cuda"
 	"grpo/pkg/model/cuda/kernels"
 	"grpo/pkg/model/decoder"
+	"grpo/pkg/model/hf"
 )
 
 // decoders is what the decoders of a device share: they run one at a time.
@@ -28,6 +29,20 @@ type network struct {
 	bf16      bool       // matmuls with weights round their operands
 	plan      kernels.AttentionPlan
 	attention map[string]*cuda.Kernel
+}
+
+// Check implements [decoder.Backend].
+func (g *device) Check(c *hf.Config) error {
+	part := ""
+	switch _, ok := g.card.Attention(c.Heads, c.KVHeads, c.HeadDim); {
+	case !ok:
+		part = fmt.Sprintf("%d heads of %d with %d key heads", c.Heads, c.HeadDim, c.KVHeads)
+	case c.Slides():
+		part = "sliding-window attention"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s is not supported on a GPU (set model.device to cpu)", part)
 }
 
 // newNetwork places the parameters of a network and loads its kernels, within [cuda.Device.Do].
@@ -52,11 +67,10 @@ func (g *device) newNetwork(net *decoder.Network) (*network, error) {
 		}
 		n.stores = append(n.stores, g.storageOf(net.Frozen))
 	}
-	c, ok := net.Config, false
-	if n.plan, ok = g.card.Attention(c.Heads, c.KVHeads, c.HeadDim); !ok {
-		return nil, fmt.Errorf("%d heads of %d with %d key heads are not supported on a GPU (set model.device to cpu)",
-			c.Heads, c.HeadDim, c.KVHeads)
+	if err := g.Check(net.Config); err != nil {
+		return nil, err
 	}
+	n.plan, _ = g.card.Attention(net.Config.Heads, net.Config.KVHeads, net.Config.HeadDim)
 	known := g.decoders.attention
 	if known[n.plan] == nil {
 		module, err := g.load(n.plan.Module())
