@@ -62,7 +62,8 @@ func TestCustomRewards(t *testing.T) {
 	for set, same := range map[string]bool{
 		"reward.custom.0.timeout=6": true, "reward.custom.0.workers=1": true, "reward.custom.0.restarts=0": true,
 		"reward.custom.0.on_error=fail": false, "reward.custom.0.command=python3,other.py": false,
-		"reward.custom.1.expr=1": false, "reward.reward_weights=1,1,1": false,
+		"reward.custom.1.expr=1": false, "reward.custom.0.reuse=true": false, "reward.custom.0.reuse=false": true,
+		"reward.reward_weights=1,1,1": false,
 	} {
 		other, err := loadYAML(t, twoCustom, set)
 		if err != nil {

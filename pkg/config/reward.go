@@ -50,6 +50,9 @@ type CustomReward struct {
 	Timeout  float64 `yaml:"timeout" in:"[0.001,1e6]" neutral:"60" hash:"-"`
 	Workers  int     `yaml:"workers" in:"[1,256]" neutral:"1" hash:"-"`
 	Restarts int     `yaml:"restarts" in:"[0,100]" neutral:"1" hash:"-"`
+	// Reuse: the user says that the reward of a completion depends on this completion alone, so that equal ones are
+	// scored once in a run. It is in the hash because a command of which this is not true gives other rewards.
+	Reuse bool `yaml:"reuse,omitempty" neutral:"false"`
 }
 
 // LearnedReward is the name of a reward model that is given none.
@@ -172,7 +175,7 @@ func (c *CustomReward) validate(v *validator) {
 			v.reject("%s: %s", &c.Expr, err.Error())
 		}
 	}
-	v.noEffect(&c.Name, "it is for a command", &c.Timeout, &c.Workers, &c.Restarts)
+	v.noEffect(&c.Name, "it is for a command", &c.Timeout, &c.Workers, &c.Restarts, &c.Reuse)
 }
 
 // names lists the built-in reward functions and the custom ones.

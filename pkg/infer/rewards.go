@@ -70,7 +70,7 @@ func OpenRewards(ctx context.Context, cfg config.Config, t gsm8k.Template, threa
 func specOfReward(c config.CustomReward) reward.Spec {
 	return reward.Spec{
 		Name: c.Name, Command: c.Command, Pattern: c.Pattern, Expr: c.Expr, NullOnError: c.OnError == "null",
-		Timeout: time.Duration(c.Timeout * float64(time.Second)), Workers: c.Workers, Restarts: c.Restarts,
+		Timeout: time.Duration(c.Timeout * float64(time.Second)), Workers: c.Workers, Restarts: c.Restarts, Reuse: c.Reuse,
 	}
 }
 

@@ -17,6 +17,7 @@ type command struct {
 	ctx     context.Context
 	note    func(string)
 	workers []*worker
+	memory  *memory // nil: each completion is scored
 }
 
 // worker is one of the processes of a command, started again when it fails.
@@ -32,15 +33,27 @@ func newCommand(ctx context.Context, s Spec, note func(string)) (*command, error
 		return nil, fmt.Errorf("start %s: %w", textutil.CommandLine(s.Command), err)
 	}
 	c := &command{ctx: ctx, note: note}
+	if s.Reuse {
+		c.memory = newMemory()
+	}
 	for range max(1, s.Workers) {
 		c.workers = append(c.workers, &worker{spec: s})
 	}
 	return c, nil
 }
 
-// Score sends each worker its share of the batch. The error is that of the first worker that failed
-// by itself, or that of the context.
+// Score returns the scores of a batch, those that the command need not compute from memory.
 func (c *command) Score(b Batch) (Scores, error) {
+	if c.memory != nil {
+		return c.memory.score(b, c.ask)
+	}
+	s, _, err := c.ask(b)
+	return s, err
+}
+
+// ask sends each worker its share of the batch. smooth is false if one had to be started again or scored nothing. The
+// error is that of the first worker that failed by itself, or that of the context.
+func (c *command) ask(b Batch) (s Scores, smooth bool, err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	group := max(1, b.GroupSize)
@@ -59,9 +72,11 @@ func (c *command) Score(b Batch) (Scores, error) {
 	}
 	wait.Wait()
 	var failed error
+	smooth = true
 	for k, w := range c.workers[:n] {
 		for _, text := range w.notes {
 			c.note(text)
+			smooth = false
 		}
 		w.notes = nil
 		if err := errs[k]; err != nil && (failed == nil || errors.Is(failed, context.Canceled)) {
@@ -69,9 +84,9 @@ func (c *command) Score(b Batch) (Scores, error) {
 		}
 	}
 	if failed != nil {
-		return Scores{}, failed
+		return Scores{}, false, failed
 	}
-	return join(parts), nil
+	return join(parts), smooth, nil
 }
 
 // Close ends the processes.

@@ -5,6 +5,7 @@
 //	protocol.go  the lines that a command reads and writes
 //	process.go   one process of a command
 //	command.go   all processes of a command: batches, restarts, errors
+//	reuse.go     equal completions scored once
 //	expr.go      expressions, with their limits in budget.go and budget_guard.go
 package reward
 
@@ -94,6 +95,8 @@ type Spec struct {
 	Timeout  time.Duration // for the answer to one line
 	Workers  int           // processes
 	Restarts int           // of a process, for one line
+	// Reuse: the reward of a completion depends on nothing else, so that equal completions are scored once.
+	Reuse bool
 }
 
 // Open returns the function of a description. Its processes start with the first batch and end with

@@ -102,6 +102,12 @@ func serve(mode string, args []string) {
 			}
 		case "columns":
 			a["columns"] = map[string]any{"n": []any{float64(len(r.Completions))}, "who": []any{"me"}}
+		case "size":
+			a["columns"] = map[string]any{"n": slices.Repeat([]any{len(rewards)}, len(rewards))}
+		case "wait": // a millisecond for each completion
+			for range rewards {
+				time.Sleep(time.Millisecond)
+			}
 		case "slow":
 			time.Sleep(50 * time.Millisecond)
 		case "pid":
