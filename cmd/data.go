@@ -19,6 +19,7 @@ import (
 	"grpo/pkg/policy"
 	"grpo/pkg/report"
 	"grpo/pkg/rundir"
+	"grpo/pkg/task"
 )
 
 func newData(s *State) *cobra.Command {
@@ -37,6 +38,8 @@ func newData(s *State) *cobra.Command {
 // dataGenerateOptions are the inputs of `grpo data generate`.
 type dataGenerateOptions struct {
 	load config.LoadOptions
+	task string
+	n    int // training problems, and no other split; 0 = all splits
 	out  string
 }
 
@@ -48,8 +51,13 @@ func newDataGenerate(s *State) *cobra.Command {
 		Short: "Write the generated problems as JSONL in GSM8K format, one file per split",
 		Long: `Generate writes the generated problems as JSONL in GSM8K format, one file per
 split. The same configuration gives the same files. An existing file with other
-content is not overwritten.`,
+content is not overwritten.
+
+--task takes the problems of a built-in task. Reading its files takes the data.answer
+of the task: text for sort, reverse and copy, countdown for countdown.`,
 		Example: `  grpo data generate --out problems
+  grpo data generate --task countdown -n 100
+  grpo data generate --task sort --set difficulty=6 --out sorting
   grpo data generate --out sums --set data.weight_sub=0 --set data.weight_mul=0 \
     --set data.val_size=200 --set data.test_size=200 --set data.unseen_size=100`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,18 +66,31 @@ content is not overwritten.`,
 		},
 	}
 	cf.add(c, config.Names(), nil)
+	c.Flags().StringVar(&o.task, "task", "", "built-in task: `"+strings.Join(task.Names(), "|")+"`")
+	countVar(c.Flags(), &o.n, "n", 0, 0, maxCount, "number of training problems, and no other split (0 = all splits)")
 	c.Flags().StringVar(&o.out, "out", "problems",
 		"`folder` for sft.jsonl, train.jsonl, val.jsonl, test.jsonl and unseen.jsonl")
 	return c
 }
 
 func generateProblems(_ context.Context, s *State, o *dataGenerateOptions) error {
+	if o.task != "" {
+		t, err := task.Find(o.task)
+		if err != nil {
+			return config.Invalid(fmt.Errorf("--task: %w", err))
+		}
+		o.load.Set = append(o.load.Set, "data.source="+task.Prefix+t.Name)
+	}
+	if o.n > 0 {
+		o.load.Set = append(o.load.Set, fmt.Sprintf("data.train_size=%d", o.n), "data.val_size=1", "data.test_size=0",
+			"data.unseen_size=0")
+	}
 	r, err := config.Load(o.load)
 	if err != nil {
 		return err
 	}
-	if r.Config.Data.Source != "generated" {
-		return fmt.Errorf("%w: data.source is %q: only \"generated\" problems can be generated",
+	if !r.Config.Data.Generated() {
+		return fmt.Errorf("%w: data.source is %q: only the problems of \"generated\" and of tasks can be generated",
 			config.ErrConfig, r.Config.Data.Source)
 	}
 	p, err := dataset.Load(r.Config.Data, r.Config.Answers())
@@ -81,7 +102,7 @@ func generateProblems(_ context.Context, s *State, o *dataGenerateOptions) error
 		name     string
 		problems []gsm8k.Problem
 	}{{"sft", p.SFT}, {"train", p.Train}, {"val", p.Val}, {"test", p.Test}, {"unseen", p.Unseen}} {
-		if len(f.problems) == 0 {
+		if len(f.problems) == 0 || o.n > 0 && f.name != "train" {
 			continue
 		}
 		var b bytes.Buffer

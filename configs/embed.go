@@ -1,7 +1,7 @@
 // Package configs holds the configurations that come with the program, so that `-c smoke` works by
 // name in any folder. default.yaml and base.yaml are also the documentation of the keys: `grpo
-// config show --docs` prints their comments. presets/ has published methods, one per file, and
-// ablations/ the arms of `grpo ablate NAME`.
+// config show --docs` prints their comments. presets/ has published methods, one per file,
+// ablations/ the arms of `grpo ablate NAME`, and tasks/ the built-in tasks.
 package configs
 
 import (
@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// FS has NAME.yaml for each embedded configuration, presets/NAME.yaml for each preset, and
-// ablations/NAME.yaml for each ablation.
+// FS has NAME.yaml for each embedded configuration, presets/NAME.yaml for each preset,
+// ablations/NAME.yaml for each ablation, and tasks/NAME.yaml and tasks/NAME-base.yaml for each built-in task.
 //
-//go:embed *.yaml presets/*.yaml ablations/*.yaml
+//go:embed *.yaml presets/*.yaml ablations/*.yaml tasks/*.yaml
 var FS embed.FS
 
 // Names lists the files of an embedded folder ("." is the top), sorted, without

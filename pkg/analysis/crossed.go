@@ -87,6 +87,7 @@ func (a *Analysis) meanShares(arms []int, s int, of func(*rundir.Result) *rundir
 var evaluatedKeys = []string{
 	"data.source", "data.val_file", "data.test_file", "data.fields.question", "data.fields.answer", "data.skip_bad",
 	"data.generator_seed", "data.weight_add", "data.weight_sub", "data.weight_mul", "data.val_size", "data.test_size",
+	"data.difficulty", "data.task.min_difficulty", "data.task.symbols", "data.task.largest", "data.task.operators",
 	"eval.final_size",
 }
 

@@ -53,12 +53,12 @@ type Config struct {
 
 // Data describes where problems come from and how they become prompts.
 type Data struct {
-	Source    string `yaml:"source" of:"generated|file|gsm8k|svamp"`
+	Source    string `yaml:"source" of:"sources"`
 	TrainFile string `yaml:"train_file"`
 	ValFile   string `yaml:"val_file"`
 	TestFile  string `yaml:"test_file"`
 	// Answer is a [gsm8k.Kind].
-	Answer         string `yaml:"answer,omitempty" of:"kinds" neutral:"number" needs:"files"`
+	Answer         string `yaml:"answer,omitempty" of:"kinds" neutral:"number" needs:"answers"`
 	IgnoreCase     bool   `yaml:"ignore_case,omitempty" neutral:"false" needs:"text"`
 	Fields         Fields `yaml:"fields"`
 	SkipBad        bool   `yaml:"skip_bad" needs:"lines"`
@@ -69,9 +69,12 @@ type Data struct {
 	FewShotFile    string `yaml:"few_shot_file" neutral:"" needs:"chat"`
 	// GeneratorSeed is separate from the run's seed, so that all seeds and arms see the same problems.
 	GeneratorSeed uint64  `yaml:"generator_seed" needs:"generated"`
-	WeightAdd     float64 `yaml:"weight_add" in:"nonNegative" needs:"generated"`
-	WeightSub     float64 `yaml:"weight_sub" in:"nonNegative" needs:"generated"`
-	WeightMul     float64 `yaml:"weight_mul" in:"nonNegative" needs:"generated"`
+	WeightAdd     float64 `yaml:"weight_add" in:"nonNegative" needs:"word-problems"`
+	WeightSub     float64 `yaml:"weight_sub" in:"nonNegative" needs:"word-problems"`
+	WeightMul     float64 `yaml:"weight_mul" in:"nonNegative" needs:"word-problems"`
+	// Difficulty is that of a built-in task; 0 is the task's default.
+	Difficulty int  `yaml:"difficulty,omitempty" in:"[0,100]" neutral:"0" needs:"task"`
+	Task       Task `yaml:"task,omitempty"`
 	// For files, ValSize and TestSize 0 mean all problems, the default if no source sets a size.
 	ValSize    int `yaml:"val_size" in:"sizeOrNone"`
 	TestSize   int `yaml:"test_size" in:"sizeOrNone"`

@@ -11,6 +11,7 @@ import (
 	"grpo/internal/yamldoc"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
+	"grpo/pkg/task"
 )
 
 // Root is a configuration that this package loads: [Config] for `grpo train` and
@@ -33,6 +34,7 @@ type declaration struct {
 
 // lists are the values of keys that several values of Go code share, by their names in the tag of.
 var lists = map[string][]string{
+	"sources": append([]string{"generated", "file", "gsm8k", "svamp"}, task.Sources()...),
 	"rewards": gsm8k.Rewards(), "kinds": gsm8k.Kinds(), "verifiers": gsm8k.Verifiers(), "corrections": rl.Corrections(),
 	"losses": rl.RecipeNames(), "baselines": rl.Baselines(), "normalizers": Normalizers(),
 	"levels": rl.ImportanceLevels(), "aggregations": rl.Aggregations(), "kl-estimators": rl.KLEstimators(),

@@ -7,6 +7,7 @@ import (
 
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rl"
+	"grpo/pkg/task"
 )
 
 // need is what keys with its name in their tag needs require to have an effect. A key that is set without it is
@@ -25,14 +26,25 @@ type need struct {
 var needs = map[string]need{
 	// data, model
 	"files": {"data.source", "set data.source to file, or leave this key out", false,
+		func(c *Config) bool { return !c.Data.Generated() }},
+	"answers": {"data.source", "set data.source to file, or leave this key out", false,
 		func(c *Config) bool { return c.Data.Source != "generated" }},
 	"text": {"data.answer", "use text, or leave this key out", false,
 		func(c *Config) bool { return c.Data.Answer == string(gsm8k.KindText) }},
 	"generated": {"data.source", "it is for generated problems", true,
-		func(c *Config) bool { return c.Data.Source == "generated" }},
+		func(c *Config) bool { return c.Data.Generated() }},
+	"word-problems": {"data.source", "it is for generated word problems", true, func(c *Config) bool {
+		return c.Data.Source == "generated" || c.Data.Source == task.Prefix+"arithmetic"
+	}},
+	"task": {"data.source", "it is for the built-in tasks, such as task:sort; leave this key out", false,
+		func(c *Config) bool { return c.Data.Builtin() != nil }},
+	"words": {"data.source", "it is for task:sort, task:reverse and task:copy; leave this key out", false,
+		func(c *Config) bool { t := c.Data.Builtin(); return t != nil && t.Words }},
+	"numbers": {"data.source", "it is for task:countdown; leave this key out", false,
+		func(c *Config) bool { t := c.Data.Builtin(); return t != nil && t.Numbers }},
 	"lines": {"data.source", "generated problems have no broken lines", true, func(c *Config) bool {
 		d := &c.Algorithm.DPO
-		return c.Data.Source != "generated" || len(c.Eval.SetFiles()) > 0 || d.PairsFile != "" || d.EvalPairsFile != ""
+		return !c.Data.Generated() || len(c.Eval.SetFiles()) > 0 || d.PairsFile != "" || d.EvalPairsFile != ""
 	}},
 	"worked-answers": {"", "it changes worked answers, and only grpo sft trains on those", true,
 		func(c *Config) bool { return false }},

@@ -115,7 +115,7 @@ func (l *Loaded[T]) adopt(path string, value any, by string, limit Source) bool 
 // count if they differ from the defaults, as in smoke.
 func (l *Loaded[T]) useWholeFiles() {
 	c, ok := any(&l.Config).(*Config)
-	if !ok || c.Data.Source == "generated" {
+	if !ok || c.Data.Generated() {
 		return
 	}
 	usual := Default().Data

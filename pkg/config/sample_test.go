@@ -79,6 +79,11 @@ var samples = []map[string]string{
 		"algorithm.dpo.discopop_tau": "0.1", "algorithm.dpo.pairs": "length_controlled", "algorithm.dpo.pairs_per_group": "2",
 		"algorithm.dpo.eval_pairs_file": "held.jsonl", "rollout.resample_every_n_steps": "0",
 	},
+	{
+		"data.source": "task:sort", "data.difficulty": "5", "data.task.min_difficulty": "3", "data.task.symbols": "abcXYZ",
+		"data.task.version": "1",
+	},
+	{"data.source": "task:countdown", "data.task.largest": "12", "data.task.operators": "+-*/"},
 	{"algorithm.type": "dpo", "algorithm.dpo.pairs_file": "pairs.jsonl"},
 	{
 		"reward.functions": "[last_number, soft_overlong, cosine]", "reward.reward_weights": "[1, 0.5, 2]",

@@ -115,7 +115,7 @@ func (s *Stage) validate(v *validator, d *Data) {
 	if s.EarlyStoppingPatience == 0 {
 		v.noEffect(&s.EarlyStoppingPatience, "set early_stopping_patience, or leave this key out", &s.EarlyStoppingThreshold)
 	}
-	if s.Corpus != "answers" && d.Source != "generated" {
+	if s.Corpus != "answers" && !d.Generated() {
 		v.reject("%s consists of generated problems and can't be combined with %s (use answers)", &s.Corpus, &d.Source)
 	}
 }

@@ -32,21 +32,41 @@ func formOf(root any) *yamldoc.Form {
 // `grpo train`.
 var sftNames = []string{"base", "sft-smollm2", "teacher"}
 
-// presetFolder has the published methods; their files are also known by their bare names.
-const presetFolder = "presets"
+// presetFolder has the published methods; their files are also known by their bare names. taskFolder has the built-in
+// tasks, a configuration tasks/NAME and the recipe of its base model, tasks/NAME-base.
+const (
+	presetFolder = "presets"
+	taskFolder   = "tasks"
+)
+
+func isTaskBase(name string) bool {
+	return strings.HasPrefix(name, taskFolder+"/") && strings.HasSuffix(name, "-base")
+}
 
 // Names lists the embedded configurations for `grpo train -c NAME`, sorted, presets included.
 func Names() []string {
 	return slices.DeleteFunc(embedded(), func(n string) bool {
-		return slices.Contains(sftNames, n) || n == rewardModelName
+		return slices.Contains(sftNames, n) || isTaskBase(n) || n == rewardModelName
 	})
 }
 
 // NamesSFT lists the embedded configurations for `grpo sft -c NAME`, sorted.
-func NamesSFT() []string { return slices.Clone(sftNames) }
+func NamesSFT() []string {
+	out := slices.Clone(sftNames)
+	for _, n := range embedded() {
+		if isTaskBase(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
 
 func embedded() []string {
-	return slices.Sorted(slices.Values(append(configs.Names("."), configs.Names(presetFolder)...)))
+	out := append(configs.Names("."), configs.Names(presetFolder)...)
+	for _, n := range configs.Names(taskFolder) {
+		out = append(out, taskFolder+"/"+n)
+	}
+	return slices.Sorted(slices.Values(out))
 }
 
 // About is the first paragraph of the comment that starts an embedded configuration, on one line:
@@ -95,7 +115,7 @@ func open(nameOrPath string, names []string) (*source, error) {
 	problem := ""
 	var pathErr *fs.PathError
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !configs.IsPath(nameOrPath):
+	case errors.Is(err, fs.ErrNotExist) && (!configs.IsPath(nameOrPath) || slices.Contains(embedded(), nameOrPath)):
 		problem = fmt.Sprintf("no configuration %q%s: the embedded ones are %s; the path of a YAML file works too",
 			nameOrPath, wrongCommand(nameOrPath, names), strings.Join(names, ", "))
 	case errors.Is(err, fs.ErrNotExist):
@@ -114,7 +134,7 @@ func open(nameOrPath string, names []string) (*source, error) {
 // wrongCommand ends the message about an unknown name with a suggestion.
 func wrongCommand(name string, names []string) string {
 	switch {
-	case slices.Contains(sftNames, name):
+	case slices.Contains(sftNames, name), isTaskBase(name) && slices.Contains(embedded(), name):
 		return " for this command (it belongs to grpo sft)"
 	case name == rewardModelName:
 		return " for this command (it belongs to grpo reward-model)"

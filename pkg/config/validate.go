@@ -48,7 +48,8 @@ func (d *Data) validate(v *validator, m Model) {
 		v.reject("%s needs a checkpoint with a chat template: set model.init to a Hugging Face folder or a GGUF file",
 			&d.PromptTemplate)
 	}
-	if d.Source != "generated" {
+	d.validateTask(v)
+	if !d.Generated() {
 		files := map[string][]*string{"": {&d.TrainFile, &d.ValFile}, "train": {&d.TrainFile}, "val": {&d.ValFile},
 			"test": {&d.TestFile}}
 		for _, file := range files[v.only] {

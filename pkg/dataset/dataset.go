@@ -13,6 +13,7 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rundir"
+	"grpo/pkg/task"
 )
 
 // Splits are the problems of a run, disjoint by question. SFT is for supervised stages and Train
@@ -101,19 +102,16 @@ func load(d config.Data, a gsm8k.Answers, final int) (*Splits, error) {
 			Seed: d.GeneratorSeed, WeightAdd: d.WeightAdd, WeightSub: d.WeightSub, WeightMul: d.WeightMul,
 			ValSize: d.ValSize, TestSize: d.TestSize, UnseenSize: d.UnseenSize, TrainSize: d.TrainSize,
 		})
-		if err != nil {
-			if final > curve {
-				err = fmt.Errorf("eval.final_size is %d: %w", final, err)
-			}
-			return nil, config.Invalid(err)
-		}
-		p.SFT, p.Train, p.Val, p.Test, p.Unseen = s.SFT, s.Train, s.Val, s.Test, s.Unseen
-		p.cutVal(curve)
-		for i := range p.SFT {
-			p.SFT[i].Answer = gsm8k.AnnotationMode(d.Annotations).Apply(p.SFT[i].Answer)
-		}
-		p.Overlap = gsm8k.Overlap(p.SFT, p.Train)
-		return p, nil
+		return p, p.made(s, err, d, curve, final)
+	}
+	if t := d.Builtin(); t != nil {
+		s, err := t.Generate(task.Options{
+			Seed: d.GeneratorSeed, Difficulty: d.Difficulty, MinDifficulty: d.Task.MinDifficulty,
+			Symbols: d.Task.Symbols, Largest: d.Task.Largest, Operators: d.Task.Operators,
+			Arithmetic: gsm8k.GenOptions{WeightAdd: d.WeightAdd, WeightSub: d.WeightSub, WeightMul: d.WeightMul},
+			ValSize:    d.ValSize, TestSize: d.TestSize, UnseenSize: d.UnseenSize, TrainSize: d.TrainSize,
+		})
+		return p, p.made(s, err, d, curve, final)
 	}
 	opt := gsm8k.ReadOptions{SkipBad: d.SkipBad, Annotations: gsm8k.AnnotationMode(d.Annotations),
 		Fields: gsm8k.Fields(d.Fields), Answers: a}
@@ -152,6 +150,23 @@ func load(d config.Data, a gsm8k.Answers, final int) (*Splits, error) {
 	}
 	p.cutVal(curve)
 	return p, nil
+}
+
+// made takes the problems of a generator, or its error. curve and final are the numbers of validation problems.
+func (p *Splits) made(s gsm8k.Splits, err error, d config.Data, curve, final int) error {
+	if err != nil {
+		if final > curve {
+			err = fmt.Errorf("eval.final_size is %d: %w", final, err)
+		}
+		return config.Invalid(err)
+	}
+	p.SFT, p.Train, p.Val, p.Test, p.Unseen = s.SFT, s.Train, s.Val, s.Test, s.Unseen
+	p.cutVal(curve)
+	for i := range p.SFT {
+		p.SFT[i].Answer = gsm8k.AnnotationMode(d.Annotations).Apply(p.SFT[i].Answer)
+	}
+	p.Overlap = gsm8k.Overlap(p.SFT, p.Train)
+	return nil
 }
 
 // cutVal keeps the first n validation problems for the curve (0 = all), and all for the last evaluation.

@@ -158,7 +158,7 @@ func drawn(problems []Problem, n int, seed uint64, weights [3]float64) []questio
 		}
 		pool := pools[typ]
 		if pass := counts[typ] / len(pool); counts[typ]%len(pool) == 0 {
-			shuffle(stream.Sequence(drawQuestions, uint32(typ), uint32(pass)), pool)
+			rng.ShuffleSlice(stream.Sequence(drawQuestions, uint32(typ), uint32(pass)), pool)
 		}
 		out = append(out, pool[counts[typ]%len(pool)])
 		counts[typ]++
@@ -195,11 +195,11 @@ func (o CorpusOptions) preference(q question, seen factSet, r *rng.Sequence) Exa
 	case StyleNoMarkerWork:
 		text = fmt.Sprintf("%s=%d %s.", f, gold, q.item)
 	case StyleWrongOperation:
-		text = q.write(intn(r, solutionForms), f, f.value())
+		text = q.write(r.Intn(solutionForms), f, f.value())
 	case StyleWrongArithmetic:
-		text = q.write(intn(r, solutionForms), f, wrongArithmetic(gold, r))
+		text = q.write(r.Intn(solutionForms), f, wrongArithmetic(gold, r))
 	case StyleGuess: // 2..40, where most answers are: about one guess in forty is right
-		text = fmt.Sprintf("%s %d", marker, 2+intn(r, 39))
+		text = fmt.Sprintf("%s %d", marker, 2+r.Intn(39))
 	case StyleRambling: // repeats the solution until it is truncated
 		sentence := fmt.Sprintf("So %s has %s=%d %s. ", q.name, q.fact, gold, q.item)
 		text, ended = strings.Repeat(sentence, o.MaxChars/len(sentence)+1)[:o.MaxChars], false
@@ -260,7 +260,7 @@ func wrongOperation(f fact, seen factSet, r *rng.Sequence) fact {
 	if len(wrong) == 0 {
 		return f
 	}
-	return wrong[intn(r, len(wrong))]
+	return wrong[r.Intn(len(wrong))]
 }
 
 // wrongArithmetic returns a number within 2 of the right one, never that one and
@@ -272,5 +272,5 @@ func wrongArithmetic(gold int, r *rng.Sequence) int {
 			near = append(near, gold+d)
 		}
 	}
-	return near[intn(r, len(near))]
+	return near[r.Intn(len(near))]
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 
 	"grpo/pkg/rng"
@@ -152,7 +151,7 @@ func (o GenOptions) check() error {
 // would give Unseen a majority answer.
 func holdOut(stream rng.Stream, typ int, facts []fact) []bool {
 	order := upTo(len(facts))
-	shuffle(stream.Sequence(drawHeldOut, uint32(typ), 0), order)
+	rng.ShuffleSlice(stream.Sequence(drawHeldOut, uint32(typ), 0), order)
 
 	held := make([]bool, len(facts))
 	n, want := 0, int(math.Round(heldOutShare*float64(len(facts))))
@@ -194,13 +193,13 @@ func dealRounds(stream rng.Stream, typ int, facts []fact, keep func(int) bool) [
 			continue
 		}
 		order := upTo(questionsPerFact)
-		shuffle(stream.Sequence(drawDeal, uint32(typ), uint32(i)), order)
+		rng.ShuffleSlice(stream.Sequence(drawDeal, uint32(typ), uint32(i)), order)
 		for r, k := range order {
 			rounds[r] = append(rounds[r], i*questionsPerFact+k)
 		}
 	}
 	for r := range rounds {
-		shuffle(stream.Sequence(drawRound, uint32(typ), uint32(r)), rounds[r])
+		rng.ShuffleSlice(stream.Sequence(drawRound, uint32(typ), uint32(r)), rounds[r])
 	}
 	return rounds
 }
@@ -228,22 +227,6 @@ func upTo(n int) []int {
 		s[i] = i
 	}
 	return s
-}
-
-// intn returns a number in 0..n-1 from the next draw: the high word of a 64-bit product, whose bias
-// of n/2^64 is negligible. intn and shuffle are implemented here because problems and corpora are
-// part of a run's identity: they must not depend on a library's mapping of random bits.
-func intn(q *rng.Sequence, n int) int {
-	hi, _ := bits.Mul64(q.Uint64(), uint64(n))
-	return int(hi)
-}
-
-// shuffle puts s in random order (Fisher and Yates).
-func shuffle[T any](q *rng.Sequence, s []T) {
-	for i := len(s) - 1; i > 0; i-- {
-		j := intn(q, i+1)
-		s[i], s[j] = s[j], s[i]
-	}
 }
 
 // nextByWeight returns the index whose count is furthest below its weight, the

@@ -277,9 +277,20 @@ func (c *collector) check() error {
 }
 
 // WriteJSONL writes problems in GSM8K's form, one per line, with "id" and, if known, "type" and
-// "fact". [ReadJSONL] reads them back.
+// "fact", and the other fields. [ReadJSONL] reads them back.
 func WriteJSONL(w io.Writer, problems []Problem) error {
-	if err := jsonl.Write(w, problems); err != nil {
+	records := make([]any, len(problems))
+	for i, p := range problems {
+		if records[i] = p; p.Fields == "" {
+			continue
+		}
+		record, err := json.Marshal(p)
+		if err != nil {
+			return fmt.Errorf("write problems: %w", err)
+		}
+		records[i] = json.RawMessage(append(append(record[:len(record)-1], ','), p.Fields[1:]...))
+	}
+	if err := jsonl.Write(w, records); err != nil {
 		return fmt.Errorf("write problems: %w", err)
 	}
 	return nil

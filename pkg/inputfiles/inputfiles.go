@@ -47,7 +47,7 @@ func (f Hashes) Sums(paths []string) (map[string]string, error) {
 
 // DataPaths are the files of problems and of worked examples.
 func DataPaths(d config.Data) (out []string) {
-	if d.Source != "generated" {
+	if !d.Generated() {
 		out = append(out, d.TrainFile, d.ValFile, d.TestFile)
 	}
 	return append(out, d.FewShotFile)

@@ -10,6 +10,7 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
+	tasks "grpo/pkg/task"
 )
 
 // corpus returns the examples of a stage, drawn from problems.
@@ -20,12 +21,17 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 		Weights:  [3]float64{d.WeightAdd, d.WeightSub, d.WeightMul},
 		MaxChars: config.Default().Rollout.SamplingMaxTokens,
 	}
-	switch st.Corpus {
-	case "capability":
+	t, own := d.Builtin(), tasks.CorpusOptions{MaxChars: s.cfg.EvalTokens, Answers: s.cfg.Answers()}
+	switch {
+	case t != nil && st.Corpus == "capability":
+		c = t.CapabilityCorpus(problems, st.Examples, seed, own)
+	case t != nil && st.Corpus == "preference":
+		c = t.PreferenceCorpus(problems, st.Examples, seed, own)
+	case st.Corpus == "capability":
 		c = gsm8k.CapabilityCorpus(problems, st.Examples, seed, opts)
-	case "preference":
+	case st.Corpus == "preference":
 		c = gsm8k.PreferenceCorpus(problems, st.Examples, seed, opts)
-	case "answers":
+	case st.Corpus == "answers":
 		c = gsm8k.AnswerCorpus(problems, s.cfg.Answers())
 		c = c[:min(len(c), st.Examples)]
 	default:
@@ -42,7 +48,7 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 // validationCorpus returns the examples of a stage's validation loss, at most one for each problem.
 func (s *sft) validationCorpus(i int) ([]gsm8k.Example, error) {
 	problems := slices.Clone(s.val)
-	if s.cfg.Data.Source == "generated" { // answers of files are in this form already
+	if s.cfg.Data.Generated() { // answers of files are in this form already
 		for k := range problems {
 			problems[k].Answer = gsm8k.AnnotationMode(s.cfg.Data.Annotations).Apply(problems[k].Answer)
 		}

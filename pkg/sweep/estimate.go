@@ -164,7 +164,7 @@ func evaluated(c config.Config) float64 {
 	steps, every := c.Train.NGRPOSteps, c.Eval.EveryNSteps
 	evaluations := float64(1 + (steps+every-1)/every)
 	val, test, unseen := orAll(c.Data.ValSize, wholeFile), c.Data.TestSize, c.Data.UnseenSize
-	if c.Data.Source != "generated" {
+	if !c.Data.Generated() {
 		unseen = 0
 		if test = 0; c.Data.TestFile != "" {
 			test = orAll(c.Data.TestSize, wholeFile)

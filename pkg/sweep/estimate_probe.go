@@ -45,7 +45,7 @@ func newProbe(now func() time.Time, limit time.Duration) Probe {
 		defer stop()
 		cfg.Data.ValSize = min(orAll(cfg.Data.ValSize, probeProblems), probeProblems)
 		cfg.Data.UnseenSize = min(cfg.Data.UnseenSize, probeProblems/4)
-		if cfg.Data.Source != "generated" || cfg.Data.TestSize > 0 {
+		if !cfg.Data.Generated() || cfg.Data.TestSize > 0 {
 			cfg.Data.TestSize = 1
 		}
 		cfg.Eval.Sets = config.Default().Eval.Sets // measured on the others
