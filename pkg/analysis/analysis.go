@@ -173,7 +173,9 @@ func analyseWithin(sw *sweepdir.Sweep, margin float64) (*Analysis, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.BestBadge = a.bestBadge()
+	if a.Ladder() == nil {
+		a.BestBadge = a.bestBadge()
+	}
 	a.Findings = a.findings()
 	return a, nil
 }

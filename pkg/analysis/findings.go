@@ -57,6 +57,8 @@ const (
 	Interaction   Kind = "interaction"        // the effect of Keys[0] depends on Keys[1]; Parts: its two effects
 	Reversal      Kind = "reversal"           // the same, and the two effects have opposite signs
 	NoInteraction Kind = "no_interaction"     // it is not known to; Parts: MainEffect of each key
+	LadderTop     Kind = "ladder_top"         // Values: the highest difficulty at which most seeds converge; Parts: RungConverged
+	RungConverged Kind = "rung_converged"     // Arms, Numbers, Values: a difficulty; Count seeds of Of converged
 	Effect        Kind = "effect"             // Numbers: of Keys[0], Values[0] less Values[1], at Values[2]
 	MainEffect    Kind = "main_effect"        // the same, as the mean over the values of Keys[1]
 )
@@ -280,6 +282,8 @@ func (a *Analysis) answer() Finding {
 		return a.interactionFinding(&finals[interaction])
 	case a.RateAxis() != nil:
 		return a.bestRate()
+	case a.Ladder() != nil:
+		return a.ladder()
 	case len(a.Arms) == 1:
 		return a.armFinding(OnlyArm, 0, FinalMetric)
 	case len(finals) == 1:
@@ -383,7 +387,7 @@ func (a *Analysis) finalFindings() []Finding {
 	finals := a.finals()
 	for i := range finals {
 		c := &finals[i]
-		if len(finals) > 1 && c.Kind != KindInteraction && !c.Aside && a.RateAxis() == nil {
+		if len(finals) > 1 && c.Kind != KindInteraction && !c.Aside && a.RateAxis() == nil && a.Ladder() == nil {
 			out = append(out, a.FindingOf(c))
 		}
 	}

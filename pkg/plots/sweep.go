@@ -151,6 +151,8 @@ func (v *view) finalFigure() sweepFigure {
 	x, lines := 0, -1
 	draw := (*view).finalVsAxis
 	switch {
+	case v.Ladder() != nil && v.onAxes():
+		return sweepFigure{finalName(axes[0].Short), true, finalVsDifficulty}
 	case len(axes) == 1 && v.onAxes() && numeric(axes[0].Values) && len(v.linesOver(0, -1)) <= overlayMax:
 	case len(axes) == 2 && v.onAxes():
 		lines = 1

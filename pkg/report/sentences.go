@@ -57,9 +57,10 @@ var wordFuncs = template.FuncMap{
 		}
 		return "= " + analysis.PValue(p)
 	},
-	"bound":    func(v float64) string { return analysis.FormatOf(analysis.FinalMetric, 0).Bare(v) + " points" },
-	"margin":   marginText,
-	"percent0": func(v float64) string { return analysis.Decimals(100*v, 0) + "%" },
+	"bound":     func(v float64) string { return analysis.FormatOf(analysis.FinalMetric, 0).Bare(v) + " points" },
+	"margin":    marginText,
+	"converged": func() string { return analysis.Decimals(100*analysis.ConvergedReward, 0) + "%" },
+	"percent0":  func(v float64) string { return analysis.Decimals(100*v, 0) + "%" },
 	"drop": func(s *analysis.Summary) string {
 		word, n := "lower", analysis.FormatOf(analysis.FinalMetric, 0)
 		d := *s

@@ -119,6 +119,19 @@ func verdictCases() []verdictCase {
 			m.Arms[i].Point, m.Arms[i].Set = []string{rate}, []sweepdir.Override{{Key: analysis.RateKey, Value: rate}}
 		}
 	}
+	ladder := func(runs ...func(uint64) reporttest.FakeRun) *sweepdir.Sweep {
+		var arms []reporttest.FakeArm
+		for i, run := range runs {
+			arms = append(arms, reporttest.FakeArm{Name: fmt.Sprint("difficulty-", i+2), Run: run})
+		}
+		return change(reporttest.FakeSweep(4, arms...), func(m *sweepdir.Manifest) {
+			m.Axes = []sweepdir.Axis{{Key: analysis.DifficultyKey, Short: "difficulty"}}
+			for i := range m.Arms {
+				m.Arms[i].Point = []string{fmt.Sprint(i + 2)}
+				m.Axes[0].Values = append(m.Axes[0].Values, m.Arms[i].Point[0])
+			}
+		})
+	}
 	always := func(f reporttest.FakeRun) func(uint64) reporttest.FakeRun {
 		return func(uint64) reporttest.FakeRun { return f }
 	}
@@ -153,6 +166,14 @@ func verdictCases() []verdictCase {
 				{Section: line, Kind: analysis.NoiseKnee, Arms: []int{4, 0}, Keys: []string{"false positives"}, Values: []string{"40%"}},
 				{Section: line, Kind: analysis.NoiseHarmless, Arms: []int{0}, Keys: []string{"false negatives"}, Values: []string{"40%"}},
 			}, nil},
+		{"a ladder", ladder(finals(.2, .97, .98, .99, .96), finals(.2, .95, .92, .90, .86), finals(.2, .95, .2, .91, .3)),
+			finding{Kind: analysis.LadderTop, Values: []string{"3"}, Parts: []finding{
+				{Kind: analysis.RungConverged, Arms: []int{0}, Values: []string{"2"}, Count: 4, Of: 4},
+				{Kind: analysis.RungConverged, Arms: []int{1}, Values: []string{"3"}, Count: 3, Of: 4},
+				{Kind: analysis.RungConverged, Arms: []int{2}, Values: []string{"4"}, Count: 2, Of: 4},
+			}}, nil, []analysis.Kind{analysis.Beats, analysis.Open, analysis.BeatenBy}},
+		{"a ladder without a rung", ladder(finals(.2, .5, .5, .6, .5), finals(.2, .3, .3, .3, .2)),
+			finding{Kind: analysis.LadderTop, Parts: []finding{{Kind: analysis.RungConverged}, {Kind: analysis.RungConverged}}}, nil, nil},
 		{"a clear difference", reporttest.BaselineSweep(4),
 			finding{Kind: analysis.Beats, Arms: []int{1, 0}, Metric: "final", Numbers: number(4, .139, .124, .154)},
 			[]finding{
@@ -474,7 +495,7 @@ func findingKinds(t *testing.T) map[analysis.Kind]bool {
 	for _, part := range []analysis.Kind{
 		analysis.Effect, analysis.Difference, analysis.StillRising, analysis.SeedsStayed, analysis.SeedsLearned,
 		analysis.GainByFormat, analysis.GainByAnswers, analysis.ArmStopped, analysis.ClearlyWorse,
-		analysis.SeedsCollapsed, analysis.CollapsesMore, analysis.LookOut, analysis.LookEnd,
+		analysis.SeedsCollapsed, analysis.CollapsesMore, analysis.LookOut, analysis.LookEnd, analysis.RungConverged,
 	} {
 		delete(kinds, part)
 	}

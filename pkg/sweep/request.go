@@ -181,6 +181,9 @@ func AxesRequest(axes []AxisRequest) (Request, error) {
 		req.Title = strings.ToUpper(title[:1]) + title[1:]
 		req.Question = "Which " + strings.Join(labels, " with which ") + " gives the best validation answer reward?"
 	}
+	if slices.Equal(paths, []string{"data.difficulty"}) { // a ladder: see [analysis.Analysis.Ladder]
+		req.Question = "Up to which difficulty do most seeds converge?"
+	}
 	for _, f := range fixedOfSweep {
 		if !slices.Contains(paths, f) {
 			req.Fixed = append(req.Fixed, f)
