@@ -36,7 +36,8 @@ type Case struct {
 // Folders calls f for each checkpoint of the reference data.
 func Folders(t *testing.T, f func(t *testing.T, checkpoint *hf.Checkpoint, c *Case)) {
 	var files []string
-	for _, pattern := range []string{"decoder/*", "decoder3/smollm3-*", "decoder3/olmo2-*"} {
+	for _, pattern := range []string{"decoder/*", "decoder3/smollm3-*", "decoder3/olmo2-*",
+		"decoder3/gemma3-tied-*"} {
 		found, err := filepath.Glob(filepath.Join(golden.Path(t, "golden"), pattern, "config.json"))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no folders %s: %v", pattern, err)

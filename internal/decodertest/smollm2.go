@@ -17,12 +17,12 @@ type Chat struct {
 	Greedy []int
 }
 
-// Chats calls f with each chat and its log-probabilities by p, which is SmolLM2, and checks its
-// greedy continuation.
-func Chats(t *testing.T, p model.Policy, f func(m Chat, logp []float64)) {
+// Chats calls f with each chat of a folder of the reference data and its log-probabilities by p, and checks
+// its greedy continuation.
+func Chats(t *testing.T, p model.Policy, folder string, f func(m Chat, logp []float64)) {
 	t.Helper()
 	var want struct{ Model []Chat }
-	golden.ReadJSON(t, golden.Path(t, "golden", "decoder", "smollm2", "case.json"), &want, "chat", "tokenizer",
+	golden.ReadJSON(t, golden.Path(t, "golden", folder, "case.json"), &want, "chat", "tokenizer", "transformers",
 		"greedy_margins", "greedy_text", "last_logsumexp", "last_top5", "stops_at_eos", "text")
 	s := p.NewSampler()
 	for _, m := range want.Model {
@@ -40,11 +40,11 @@ func Chats(t *testing.T, p model.Policy, f func(m Chat, logp []float64)) {
 	}
 }
 
-// CheckChats compares log-probabilities of chats and greedy continuations of p, which is SmolLM2 in
-// float32, with those of transformers.
-func CheckChats(t *testing.T, p model.Policy) {
+// CheckChats compares log-probabilities of the chats of a folder and greedy continuations of p, in float32,
+// with those of transformers.
+func CheckChats(t *testing.T, p model.Policy, folder string) {
 	t.Helper()
-	Chats(t, p, func(m Chat, logp []float64) {
+	Chats(t, p, folder, func(m Chat, logp []float64) {
 		for i, w := range m.Prompt {
 			if math.Abs(logp[i]-w) > 2e-4*max(1, math.Abs(w)) {
 				t.Errorf("log-probability %d is %v, want %v", i, logp[i], w)

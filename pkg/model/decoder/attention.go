@@ -1,8 +1,6 @@
 package decoder
 
 import (
-	"math"
-
 	"grpo/pkg/model/hf"
 	"grpo/pkg/model/kernel"
 )
@@ -11,11 +9,12 @@ import (
 // of one (tokens, q + 2 kv) matrix, (heads, dim) each; outputs are (tokens, q).
 type attention struct {
 	heads, kvHeads, dim int
-	window              int // see [Layer]
+	scale               float32 // of the scores
+	window              int     // see [Layer]
 }
 
 func attentionOf(c *hf.Config) attention {
-	return attention{heads: c.Heads, kvHeads: c.KVHeads, dim: c.HeadDim}
+	return attention{heads: c.Heads, kvHeads: c.KVHeads, dim: c.HeadDim, scale: c.AttentionScale()}
 }
 
 // in is the attention of a layer.
@@ -36,9 +35,6 @@ func (a attention) q() int     { return a.heads * a.dim }
 func (a attention) kv() int    { return a.kvHeads * a.dim }
 func (a attention) width() int { return a.q() + 2*a.kv() }
 func (a attention) group() int { return a.heads / a.kvHeads } // query heads of a key head
-func (a attention) scale() float32 {
-	return float32(1 / math.Sqrt(float64(a.dim)))
-}
 
 // run is a number of segments whose attention is computed together: completions with
 // the same parent, or one other segment.
@@ -128,7 +124,7 @@ func (a attention) probabilities(t *Tree, r run, head int, qkv []float32, w *scr
 			all := p[i*r.width : i*r.width+r.before+n]
 			first, end := a.first(r.before+i), r.before+i+1
 			seen := all[first:end]
-			kernel.Softmax(len(seen), seen, a.scale(), seen)
+			kernel.Softmax(len(seen), seen, a.scale, seen)
 			clear(all[:first])
 			clear(all[end:])
 		}
@@ -190,7 +186,7 @@ func (a attention) backward(t *Tree, r run, kvHead int, qkv, dout, dqkv, dcontex
 			kernel.Gemm(false, true, n, n, a.dim, ds, ldd, qkv[at:], width, false, dp[r.before:], r.width)
 			for i := range n {
 				all := r.before + n
-				kernel.SoftmaxBackward(p[i*r.width:][:all], dp[i*r.width:][:all], a.scale())
+				kernel.SoftmaxBackward(p[i*r.width:][:all], dp[i*r.width:][:all], a.scale)
 			}
 		})
 		kernel.Gemm(false, false, r.rows, a.dim, r.before, w.dp, r.width, w.k, a.dim, false, dq[first*width:], width)

@@ -29,7 +29,7 @@ type Machine[V any] interface {
 	FinishQKV(l *Layer, s *Saved[V])
 	// Attend writes the attention of layer i to s.Attn, from s.QKV.
 	Attend(i int, s *Saved[V])
-	// Gate is SwiGLU: y = silu(gate)·up, (rows, ffn).
+	// Gate is SwiGLU: y = silu(gate)·up, (rows, ffn); with [hf.Config.GELU] GeGLU.
 	Gate(gateUp, y V)
 }
 

@@ -96,7 +96,8 @@ func (o *cpuOps) Block(i int) fused.Op {
 // RMSNorm of x.
 func (o *cpuOps) normBackward(x, rstd, dfinal []float32) {
 	clear(o.dx)
-	o.pool.RMSNormBackward(len(o.tree.Tokens), o.net.Config.Hidden, x, o.net.Norm, rstd, dfinal, o.dx, o.grads.Norm)
+	w := o.scales(o.net.Norm)
+	o.pool.RMSNormBackward(len(o.tree.Tokens), o.net.Config.Hidden, x, w, rstd, dfinal, o.dx, o.grads.Norm)
 }
 
 // cpuRows is the part of the CPU's [Machine] that is the same for the tokens of a tree and for the
@@ -147,8 +148,21 @@ func (r *cpuRows) Copy(to, from []float32) {
 	}
 }
 
+// scales are the scales of an RMSNorm with the weights w; nil without weights.
+func (r *cpuRows) scales(w []float32) []float32 {
+	if !r.net.Config.OffsetNorms || w == nil {
+		return w
+	}
+	out := r.mem.floats(len(w))
+	for i, v := range w {
+		out[i] = 1 + v
+	}
+	return out
+}
+
 func (r *cpuRows) Norm(x, w, y []float32) {
-	r.pool.RMSNorm(r.n, len(w), x, w, r.net.Config.NormEps, y, r.rstd)
+	defer r.mem.Back(r.mem.Mark())
+	r.pool.RMSNorm(r.n, len(w), x, r.scales(w), r.net.Config.NormEps, y, r.rstd)
 }
 
 func (r *cpuRows) Add(to, from []float32) {
@@ -160,7 +174,8 @@ func (r *cpuRows) NormBackward(x, w, dy []float32, accumulate bool, dx, dw []flo
 	if !accumulate {
 		r.pool.Clear(dx[:r.n*len(w)])
 	}
-	r.pool.RMSNormBackward(r.n, len(w), x, w, r.rstd, dy, dx, dw)
+	defer r.mem.Back(r.mem.Mark())
+	r.pool.RMSNormBackward(r.n, len(w), x, r.scales(w), r.rstd, dy, dx, dw)
 }
 
 func (r *cpuRows) Project(m *Projection, x []float32, accumulate bool, y []float32) {
@@ -171,10 +186,20 @@ func (r *cpuRows) ProjectBackward(m, g *Projection, x, dy, dx []float32) {
 	m.backward(r.pool, r.n, x, dy, dx, *g)
 }
 
-func (r *cpuRows) Gate(gateUp, y []float32) { r.pool.SwiGLU(r.n, r.net.Config.FFN, gateUp, y) }
+func (r *cpuRows) Gate(gateUp, y []float32) {
+	gate := r.pool.SwiGLU
+	if r.net.Config.GELU {
+		gate = r.pool.GeGLU
+	}
+	gate(r.n, r.net.Config.FFN, gateUp, y)
+}
 
 func (r *cpuRows) GateBackward(gateUp, dy []float32) {
-	r.pool.SwiGLUBackward(r.n, r.net.Config.FFN, gateUp, dy)
+	gate := r.pool.SwiGLUBackward
+	if r.net.Config.GELU {
+		gate = r.pool.GeGLUBackward
+	}
+	gate(r.n, r.net.Config.FFN, gateUp, dy)
 }
 
 // Keep allocates the rows before q/k norms, and their norms.
@@ -191,8 +216,9 @@ func (r *cpuRows) FinishQKV(l *Layer, s *Saved[[]float32]) {
 	}
 	if l.QNorm != nil {
 		copy(s.Raw, s.QKV)
+		q, k := r.scales(l.QNorm), r.scales(l.KNorm)
 		for i := range r.n {
-			for _, h := range r.headNorms(l, s, i) {
+			for _, h := range r.headNorms(q, k, s, i) {
 				x := s.QKV[i*width+h.at:][:h.size]
 				kernel.RMSNorm(h.size/len(h.w), len(h.w), x, h.w, r.net.Config.NormEps, x, h.rstd)
 			}
@@ -205,13 +231,13 @@ func (r *cpuRows) FinishQKVBackward(l, g *Layer, s *Saved[[]float32], dqkv []flo
 	a, width := r.attn, r.attn.width()
 	r.rotate(l, dqkv, -1)
 	if l.QNorm != nil {
-		dx := r.mem.floats(a.q())
+		dx, q, k := r.mem.floats(a.q()), r.scales(l.QNorm), r.scales(l.KNorm)
 		for i := range r.n {
 			dw := [2][]float32{g.QNorm, g.KNorm}
-			for k, h := range r.headNorms(l, s, i) {
+			for j, h := range r.headNorms(q, k, s, i) {
 				x, d, dx := s.Raw[i*width+h.at:], dqkv[i*width+h.at:], dx[:h.size]
 				clear(dx)
-				kernel.RMSNormBackward(h.size/len(h.w), len(h.w), x[:len(dx)], h.w, h.rstd, d[:len(dx)], dx, dw[k])
+				kernel.RMSNormBackward(h.size/len(h.w), len(h.w), x[:len(dx)], h.w, h.rstd, d[:len(dx)], dx, dw[j])
 				copy(d, dx)
 			}
 		}
@@ -228,9 +254,9 @@ type headNorm struct {
 }
 
 // headNorms are the norms of row i: the queries', then the keys'.
-func (r *cpuRows) headNorms(l *Layer, s *Saved[[]float32], i int) [2]headNorm {
+func (r *cpuRows) headNorms(ofQ, ofK []float32, s *Saved[[]float32], i int) [2]headNorm {
 	a := r.attn
-	q, k := headNorm{0, a.q(), l.QNorm, nil}, headNorm{a.q(), a.kv(), l.KNorm, nil}
+	q, k := headNorm{0, a.q(), ofQ, nil}, headNorm{a.q(), a.kv(), ofK, nil}
 	if s.Stats != nil {
 		rstd := s.Stats[i*(a.heads+a.kvHeads):]
 		q.rstd, k.rstd = rstd[:a.heads], rstd[a.heads:a.heads+a.kvHeads]

@@ -142,7 +142,24 @@ func TestGoldenSmolLM2(t *testing.T) {
 	if n := p.net.Params.Count(); n != 134515008 || p.Size().(Size).Parameters() != float64(n) {
 		t.Errorf("%d parameters", n)
 	}
-	decodertest.CheckChats(t, p)
+	decodertest.CheckChats(t, p, "decoder/smollm2")
+}
+
+// Texts continue as with transformers, with its log-probabilities, by the base model of Gemma 3 270M and
+// Qwen2.5-Coder-0.5B-Instruct.
+func TestGoldenGGUF(t *testing.T) {
+	for name, of := range map[string][2]string{
+		"Gemma 3 270M":                {"GRPO_GEMMA3", "decoder3/gemma3-270m"},
+		"Qwen2.5-Coder-0.5B-Instruct": {"GRPO_QWEN05B", "decoder3/qwen2.5-coder-0.5b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := kernel.NewPool(2)
+			defer pool.Close()
+			p, err := Open(golden.Model(t, of[0], name), false, pool)
+			expect.OK(t, err)
+			decodertest.CheckChats(t, p, of[1])
+		})
+	}
 }
 
 // With bf16, log-probabilities differ a little, and chats continue alike.
@@ -151,7 +168,7 @@ func TestGoldenSmolLM2BF16(t *testing.T) {
 		t.Skip("this processor has no AVX512_BF16")
 	}
 	largest, sum, n := 0.0, 0.0, 0.0
-	decodertest.Chats(t, smollm2(t, true), func(m decodertest.Chat, logp []float64) {
+	decodertest.Chats(t, smollm2(t, true), "decoder/smollm2", func(m decodertest.Chat, logp []float64) {
 		for i, w := range m.Prompt {
 			d := math.Abs(logp[i] - w)
 			largest, sum, n = max(largest, d), sum+d, n+1

@@ -154,6 +154,14 @@ func load(c *hf.Config, read func(name string) ([]float32, error)) (*Network, er
 	return n, nil
 }
 
+// embed writes the embedding of a token to x, (hidden).
+func (n *Network) embed(id int, x []float32) {
+	copy(x, n.Embed[id*len(x):(id+1)*len(x)])
+	if n.Config.ScaledEmbed {
+		scale(n.Config.EmbedScale(), x)
+	}
+}
+
 // Rotations fills the cosines and sines of positions, half a head's size each, for one of Ropes.
 func (n *Network) Rotations(rope int, positions []int, cos, sin []float32) {
 	freqs := n.Ropes[rope]

@@ -38,7 +38,7 @@ func (p *pass) states() []float32 { return p.Matrix(p.net.Config.Hidden) }
 func (p *pass) embed() []float32 {
 	h, x := p.net.Config.Hidden, p.states()
 	for i, id := range p.tree.Tokens {
-		copy(x[i*h:(i+1)*h], p.net.Embed[int(id)*h:(int(id)+1)*h])
+		p.net.embed(int(id), x[i*h:(i+1)*h])
 	}
 	return x
 }
@@ -46,7 +46,8 @@ func (p *pass) embed() []float32 {
 // norm is the RMSNorm of x, with the weights w; rstd is as in [kernel.RMSNorm].
 func (p *pass) norm(x, w []float32) (y, rstd []float32) {
 	y, rstd = p.states(), p.mem.floats(p.n)
-	p.pool.RMSNorm(p.n, len(w), x, w, p.net.Config.NormEps, y, rstd)
+	defer p.mem.Back(p.mem.Mark())
+	p.pool.RMSNorm(p.n, len(w), x, p.scales(w), p.net.Config.NormEps, y, rstd)
 	return y, rstd
 }
 
@@ -75,12 +76,12 @@ func (p *pass) AttendBackward(i int, s *Saved[[]float32], do, dqkv []float32) {
 
 // embedBackward adds dx to the gradient of the embedding.
 func (p *pass) embedBackward(dx, dembed []float32) {
-	h := p.net.Config.Hidden
+	h, scale := p.net.Config.Hidden, p.net.Config.EmbedScale()
 	for i, id := range p.tree.Tokens {
 		if id == p.net.Config.Pad { // transformers: an embedding learns nothing from its padding token
 			continue
 		}
-		kernel.Axpy(1, dx[i*h:(i+1)*h], dembed[int(id)*h:(int(id)+1)*h])
+		kernel.Axpy(scale, dx[i*h:(i+1)*h], dembed[int(id)*h:(int(id)+1)*h])
 	}
 }
 

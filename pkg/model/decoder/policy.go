@@ -110,6 +110,9 @@ func (p *Policy) NetworkHash() string {
 	if c.Slides() {
 		text += fmt.Sprint(c.Window, c.Sliding)
 	}
+	if c.LocalTheta != 0 || c.RopeFactor != 0 || c.QueryScalar != 0 {
+		text += fmt.Sprint(c.LocalTheta, c.Sliding, c.RopeFactor, c.QueryScalar)
+	}
 	if c.NoRope != nil {
 		text += fmt.Sprint(c.NoRope)
 	}

@@ -331,7 +331,7 @@ func (d *decoding) step(t int) {
 	h := net.Config.Hidden
 	d.n, d.at = len(d.rows), t
 	for r, id := range d.tokens[:d.n] {
-		copy(d.x[r*h:(r+1)*h], net.Embed[id*h:(id+1)*h])
+		net.embed(id, d.x[r*h:(r+1)*h])
 		d.positions[r] = d.contexts[d.rows[r]/d.group].tokens + t
 	}
 	d.place(d.positions[:d.n])
@@ -365,7 +365,7 @@ func (d *decoding) attend(layer, row, head int, s *Saved[[]float32], scores []fl
 	first := a.first(n + t)
 	for g := range group {
 		p := scores[g*width : (g+1)*width]
-		kernel.Softmax(width-first, p[first:], a.scale(), p[first:])
+		kernel.Softmax(width-first, p[first:], a.scale, p[first:])
 		clear(p[:first])
 	}
 	out := s.Attn[row*a.q()+head*group*a.dim:]

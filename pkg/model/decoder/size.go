@@ -90,6 +90,14 @@ func (s Size) saved(backward bool) float64 {
 	return n
 }
 
+// rotations are the cosines and sines of a token.
+func (s Size) rotations() float64 {
+	if s.LocalTheta != 0 {
+		return 2 * float64(s.HeadDim)
+	}
+	return float64(s.HeadDim)
+}
+
 // after are the numbers for a token of what is normalised before it is added to the residual stream.
 func (s Size) after() float64 {
 	if s.Norms == hf.NormBefore {
@@ -112,7 +120,7 @@ func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 	}
 	head := n*(h+1) + float64(most)*(h+float64(s.Vocab))
 	if !backward {
-		return s.scratch(b, 1, threads) + n*(float64(s.HeadDim)+3*h) + max(n*(s.saved(false)+max(h, f)+s.after()), head)
+		return s.scratch(b, 1, threads) + n*(s.rotations()+3*h) + max(n*(s.saved(false)+max(h, f)+s.after()), head)
 	}
 	head += n*h + float64(most)*h
 	layer := n * (2*h + 2*f + q + width + 2*s.after())
@@ -122,7 +130,7 @@ func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 	}
 	// The gradients of contexts: for runs of completions, and for prompts.
 	contexts := (b.Tokens/runRows+b.Prompts)*b.LongestPrompt + b.Prompts*b.Shared
-	return s.scratch(b, 2, threads) + n*(float64(s.HeadDim)+2*h) + contexts*(width-q) + keep + max(layer, head)
+	return s.scratch(b, 2, threads) + n*(s.rotations()+2*h) + contexts*(width-q) + keep + max(layer, head)
 }
 
 // scratch counts the numbers that [newScratch] allocates, for a number of matrices of probabilities.
@@ -144,8 +152,8 @@ func (s Size) sampling(b model.BatchSize, threads int) float64 {
 	read := b
 	read.Prompts, read.PromptTokens, read.Tokens = prompts, b.PromptTokens*prompts/b.Prompts, 0
 	contexts := layers * (width - q) * (read.PromptTokens + prompts*8) // packed in panels of 16
-	pass := s.scratch(read, 1, threads) + tokens(read)*(float64(s.HeadDim)+2*h+s.saved(false)+max(h, f)+s.after())
-	own := rows * (layers*(width-q)*b.Longest + 2*h + width + q + 2*f + max(h, f) + s.after() + float64(s.HeadDim))
+	pass := s.scratch(read, 1, threads) + tokens(read)*(s.rotations()+2*h+s.saved(false)+max(h, f)+s.after())
+	own := rows * (layers*(width-q)*b.Longest + 2*h + width + q + 2*f + max(h, f) + s.after() + s.rotations())
 	logits := 2 * min(rows, headRows) * float64(s.Vocab)
 	return contexts + max(pass, own+logits)
 }

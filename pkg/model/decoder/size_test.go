@@ -36,9 +36,19 @@ func highWater(t *testing.T, f func(mem *arena) error) float64 {
 // TestMemory compares the estimates with what is used, for batches as large as their
 // bound.
 func TestMemory(t *testing.T) {
+	qwen := hf.Config{Arch: "qwen3", Vocab: 300, Hidden: 96, FFN: 200, Layers: 3, Heads: 6, KVHeads: 2,
+		HeadDim: 16, Context: 512, RopeTheta: 1e4, NormEps: 1e-5, QKNorm: true}
+	gemma := qwen
+	gemma.Arch, gemma.Norms, gemma.OffsetNorms, gemma.ScaledEmbed, gemma.GELU = "gemma3", hf.NormBoth, true, true, true
+	gemma.LocalTheta, gemma.Window, gemma.Sliding, gemma.Tied = 100, 9, []bool{true, false, true}, true
+	for _, c := range []hf.Config{qwen, gemma} {
+		t.Run(c.Arch, func(t *testing.T) { testMemory(t, &c) })
+	}
+}
+
+func testMemory(t *testing.T, c *hf.Config) {
 	r := rand.New(rand.NewSource(1))
-	net := NewNetwork(&hf.Config{Arch: "qwen3", Vocab: 300, Hidden: 96, FFN: 200, Layers: 3, Heads: 6, KVHeads: 2,
-		HeadDim: 16, Context: 512, RopeTheta: 1e4, NormEps: 1e-5, QKNorm: true})
+	net := NewNetwork(c)
 	for i := range net.Params.Flat {
 		net.Params.Flat[i] = float32(r.NormFloat64()) * 0.1
 	}

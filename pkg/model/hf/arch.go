@@ -23,6 +23,10 @@ type architecture struct {
 	permuted bool
 	// slides is transformers' rule for the layers with a window, if config.json does not list them; nil: none.
 	slides func(f *configFile, c *Config, layer int) bool
+	// classifier is the class for sequence classification, if it has another name.
+	classifier string
+	// tied says that networks without tie_word_embeddings are tied.
+	tied bool
 	// biases says that attention_bias is not refused.
 	biases bool
 }
@@ -44,6 +48,7 @@ var architectures = []*architecture{
 	},
 	smollm3,
 	olmo2,
+	gemma3,
 }
 
 // find is the architecture that is accepts; name is what a file calls it.
@@ -80,6 +85,9 @@ func (a *architecture) new() *Config {
 // class is transformers' class of a model_type that was read, with an ending.
 func class(modelType, ending string) string {
 	if a, err := byType(modelType); err == nil {
+		if ending == classifier && a.classifier != "" {
+			return a.classifier + ending
+		}
 		return a.classes[modelType] + ending
 	}
 	return modelType + ending

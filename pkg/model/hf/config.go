@@ -5,6 +5,7 @@ package hf
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -38,6 +39,12 @@ type Config struct {
 	// WholeQKNorm: the RMSNorms are of all queries and of all keys of a token.
 	WholeQKNorm bool      `json:",omitempty"`
 	Norms       Placement `json:",omitempty"`
+	OffsetNorms bool      `json:",omitempty"` // the scale of every RMSNorm is 1 + its weight
+	ScaledEmbed bool      `json:",omitempty"` // embeddings are multiplied by the root of Hidden
+	GELU        bool      `json:",omitempty"` // GeGLU with the tanh approximation, in place of SwiGLU
+	QueryScalar float64   `json:",omitempty"` // attention's scores are divided by its root; 0: HeadDim
+	LocalTheta  float64   `json:",omitempty"` // RopeTheta of the layers of Sliding; 0: the same
+	RopeFactor  float64   `json:",omitempty"` // linear scaling: the frequencies are divided by it; 0: none
 	Window      int       `json:",omitempty"` // tokens that a token sees in layers of Sliding, itself included
 	Sliding     []bool    `json:",omitempty"` // nil: no layer
 	NoRope      []bool    `json:",omitempty"` // the layers that don't rotate queries and keys; nil: all do
@@ -80,6 +87,9 @@ func (c *Config) Frequencies() []float64 {
 				f = (1-smooth)*f/s.Factor + smooth*f
 			}
 		}
+		if c.RopeFactor != 0 {
+			f /= c.RopeFactor
+		}
 		if c.Factors != nil {
 			f /= float64(c.Factors[j])
 		}
@@ -118,9 +128,19 @@ type configFile struct {
 	LayerTypes      []string    `json:"layer_types"`
 	Experts         int         `json:"num_experts"`
 	LocalExperts    int         `json:"num_local_experts"`
-	TextConfigJSON  any         `json:"text_config"`
+	RoutedExperts   int         `json:"n_routed_experts"`
+	TextConfig      any         `json:"text_config"`
+	VisionConfig    any         `json:"vision_config"`
 	NoRopeLayers    []int       `json:"no_rope_layers"`
 	NoRopeInterval  *int        `json:"no_rope_layer_interval"`
+
+	HiddenActivation string   `json:"hidden_activation"`
+	WindowPattern    *int     `json:"sliding_window_pattern"`
+	QueryScalar      *float64 `json:"query_pre_attn_scalar"`
+	LocalTheta       *float64 `json:"rope_local_base_freq"`
+	AttnSoftcap      *float64 `json:"attn_logit_softcapping"`
+	FinalSoftcap     *float64 `json:"final_logit_softcapping"`
+	Bidirectional    *bool    `json:"use_bidirectional_attention"`
 
 	Architectures []string       `json:"architectures"`
 	Labels        map[string]any `json:"id2label"`
@@ -135,7 +155,13 @@ type ropeParams struct {
 	LowFactor  float64  `json:"low_freq_factor"`
 	HighFactor float64  `json:"high_freq_factor"`
 	Original   float64  `json:"original_max_position_embeddings"`
+	// Of networks whose layers differ, in place of the others.
+	Full    *ropeParams `json:"full_attention"`
+	Sliding *ropeParams `json:"sliding_attention"`
 }
+
+// kind is the type of the scaling.
+func (p *ropeParams) kind() string { return cmp.Or(p.Type, p.OldType, "default") }
 
 // intOrList is a number or a list of numbers.
 type intOrList []int32
@@ -187,26 +213,40 @@ func ParseConfig(config, generation []byte) (*Config, error) {
 }
 
 func (f *configFile) config() (*Config, error) {
+	switch {
+	case f.ModelType == "gemma3":
+		return nil, errors.New("Gemma3ForConditionalGeneration, which has a vision tower, is not supported; supported is " +
+			"its text model, Gemma3ForCausalLM (model_type gemma3_text), such as Gemma 3 270M and 1B")
+	case f.VisionConfig != nil || f.TextConfig != nil:
+		return nil, fmt.Errorf("vision_config: networks with a vision tower (%.40q) are not supported", f.ModelType)
+	case f.Experts > 0 || f.LocalExperts > 0 || f.RoutedExperts > 0:
+		return nil, fmt.Errorf("mixtures of experts (%.40q) are not supported", f.ModelType)
+	}
 	arch, err := byType(f.ModelType)
 	if err != nil {
 		return nil, err
 	}
+	c := arch.new()
+	activation := "silu"
+	if c.GELU {
+		activation = "gelu_pytorch_tanh"
+		f.Activation = cmp.Or(f.HiddenActivation, f.Activation)
+	}
 	switch {
-	case f.Activation != "silu":
-		return nil, fmt.Errorf("hidden_act %.40q is not supported; supported is silu", f.Activation)
+	case f.Activation != activation:
+		return nil, fmt.Errorf("hidden_act %.40q is not supported; supported is %s", f.Activation, activation)
 	case f.AttentionBias && !arch.biases, f.MLPBias:
 		return nil, fmt.Errorf("attention_bias and mlp_bias are not supported for %s", arch.name)
 	case f.Quantization != nil:
 		return nil, fmt.Errorf("quantization_config: quantised weights are supported in GGUF files only")
-	case f.Experts > 0 || f.LocalExperts > 0:
-		return nil, fmt.Errorf("mixtures of experts are not supported")
 	case f.PartialRotary != nil && *f.PartialRotary != 1:
 		return nil, fmt.Errorf("partial_rotary_factor %v is not supported", *f.PartialRotary)
 	}
-	c := arch.new()
 	c.Vocab, c.Hidden, c.FFN, c.Layers, c.Context = f.Vocab, f.Hidden, f.FFN, f.Layers, f.Context
 	c.Heads, c.KVHeads, c.RopeTheta, c.NormEps = f.Heads, f.Heads, 10000, f.NormEps
-	c.Tied = f.Tied != nil && *f.Tied
+	if c.Tied = arch.tied; f.Tied != nil {
+		c.Tied = *f.Tied
+	}
 	if slices.ContainsFunc(f.Architectures, func(s string) bool { return strings.HasSuffix(s, classifier) }) {
 		if n := f.labels(); n != 1 {
 			return nil, fmt.Errorf("it is a classifier of %d labels; supported is one label, the reward", n)
@@ -231,15 +271,22 @@ func (f *configFile) config() (*Config, error) {
 		if p == nil {
 			continue
 		}
+		if p.Full != nil { // of networks whose layers differ
+			p = p.Full
+		}
 		if p.Theta != nil {
 			c.RopeTheta = *p.Theta
 		}
-		switch kind := cmp.Or(p.Type, p.OldType); kind {
-		case "", "default":
+		switch kind := p.kind(); kind {
+		case "default":
+		case "linear":
+			if c.RopeFactor = p.Factor; !positive(p.Factor) {
+				return nil, fmt.Errorf("the factor of linear rope scaling is %v, want a positive number", p.Factor)
+			}
 		case "llama3":
 			c.Rope = &Llama3Rope{p.Factor, p.LowFactor, p.HighFactor, p.Original}
 		default:
-			return nil, fmt.Errorf("rope scaling %.40q is not supported; supported are default and llama3", kind)
+			return nil, fmt.Errorf("rope scaling %.40q is not supported; supported are default, linear and llama3", kind)
 		}
 	}
 	if arch.config != nil {
@@ -251,12 +298,22 @@ func (f *configFile) config() (*Config, error) {
 }
 
 // Ropes are the frequencies with which layers rotate queries and keys: see [Config.RopeOf].
-func (c *Config) Ropes() [][]float64 { return [][]float64{c.Frequencies()} }
+func (c *Config) Ropes() [][]float64 {
+	out := [][]float64{c.Frequencies()}
+	if c.LocalTheta != 0 {
+		local := Config{HeadDim: c.HeadDim, RopeTheta: c.LocalTheta}
+		out = append(out, local.Frequencies())
+	}
+	return out
+}
 
 // RopeOf is the index of a layer's frequencies in [Config.Ropes]; -1 for a layer that does not rotate.
 func (c *Config) RopeOf(layer int) int {
 	if c.NoRope != nil && c.NoRope[layer] {
 		return -1
+	}
+	if c.LocalTheta != 0 && c.Sliding != nil && c.Sliding[layer] {
+		return 1
 	}
 	return 0
 }
@@ -292,6 +349,10 @@ func (c *Config) check() error {
 	case !positive(c.RopeTheta) || !positive(c.NormEps):
 		return fail("rope_theta is %v and rms_norm_eps %v, want positive numbers in the range of float32",
 			c.RopeTheta, c.NormEps)
+	case c.LocalTheta != 0 && !positive(c.LocalTheta), c.QueryScalar != 0 && !positive(c.QueryScalar),
+		c.RopeFactor != 0 && !positive(c.RopeFactor):
+		return fail("the base of local rotations is %v, query_pre_attn_scalar %v and the factor of rope scaling %v, want "+
+			"positive numbers in the range of float32", c.LocalTheta, c.QueryScalar, c.RopeFactor)
 	case r != nil && !(positive(r.Factor) && positive(r.LowFactor) && positive(r.Original) &&
 		r.HighFactor > r.LowFactor && positive(r.HighFactor)):
 		return fail("rope_scaling %+v is not valid", *r)

@@ -310,6 +310,9 @@ func (c *Config) file() (map[string]any, error) {
 			"low_freq_factor": r.LowFactor, "high_freq_factor": r.HighFactor,
 			"original_max_position_embeddings": int(r.Original)}
 	}
+	if c.RopeFactor != 0 {
+		m["rope_scaling"] = map[string]any{"rope_type": "linear", "factor": c.RopeFactor}
+	}
 	if arch.file != nil {
 		arch.file(c, m)
 	}

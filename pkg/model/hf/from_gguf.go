@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"grpo/internal/regular"
 	"grpo/pkg/model/hf/bpe"
@@ -98,6 +99,11 @@ func readGGUF(f *gguf.File, c *Config, name, inFile string, shape []int, out []f
 		return fmt.Errorf("the shape of %s is %v, want %v", inFile, t.Shape, shape)
 	}
 	t.Float32(out)
+	if c.OffsetNorms && strings.HasSuffix(name, "norm.weight") {
+		for i := range out {
+			out[i]-- // the file has the scale
+		}
+	}
 	if permuted(c.Arch, name) {
 		unpermute(out, shape[0], len(out)/shape[0], c.HeadDim)
 	}
@@ -263,8 +269,15 @@ func configOfGGUF(f *gguf.File) (*Config, error) {
 	c.NormEps = m.number(name+".attention.layer_norm_rms_epsilon", need)
 	c.KVHeads = m.integer(name+".attention.head_count_kv", float64(c.Heads))
 	c.HeadDim = m.integer(name+".attention.key_length", math.Trunc(float64(c.Hidden)/math.Max(1, float64(c.Heads))))
-	if kind := get(m, name+".rope.scaling.type", ""); kind != "" && kind != "none" {
-		m.fail("rope scaling %.40q is not supported", kind)
+	switch kind := get(m, name+".rope.scaling.type", "none"); kind {
+	case "none", "":
+	case "linear":
+		c.RopeFactor = m.number(name+".rope.scaling.factor", need)
+	default:
+		m.fail("rope scaling %.40q is not supported; supported are none and linear", kind)
+	}
+	if m.number(name+".expert_count", 0) != 0 {
+		m.fail("mixtures of experts (%s.expert_count) are not supported", name)
 	}
 	if arch.metadata != nil {
 		arch.metadata(m, c)

@@ -112,7 +112,11 @@ func TestConfigErrors(t *testing.T) {
 		{"model_type", "gpt_neox", "Qwen3"}, {"hidden_act", "gelu", "gelu"}, {"vocab_size", -1, "vocab_size"}, {"num_attention_heads", 0, "num_attention_heads"},
 		{"num_key_value_heads", 3, "multiple"}, {"head_dim", 3, "odd"}, {"rms_norm_eps", 0, "rms_norm_eps"},
 		{"rms_norm_eps", 1e308, "rms_norm_eps"}, {"rms_norm_eps", 1e-300, "rms_norm_eps"}, {"rope_theta", 1e300, "rope_theta"},
-		{"rope_scaling", map[string]any{"rope_type": "yarn", "factor": 4}, "yarn"}, {"rope_scaling", map[string]any{"rope_type": "linear", "type": "linear"}, `"linear"`},
+		{"rope_scaling", map[string]any{"rope_type": "yarn", "factor": 4}, "yarn"}, {"rope_scaling", map[string]any{"type": "dynamic"}, "dynamic"},
+		{"rope_scaling", map[string]any{"rope_type": "longrope", "type": "longrope"}, "longrope"},
+		{"rope_parameters", map[string]any{"rope_type": "linear", "factor": 0}, "factor"},
+		{"model_type", "gemma3", "gemma3_text"}, {"vision_config", map[string]any{}, "vision tower"},
+		{"num_experts", 8, "experts"}, {"n_routed_experts", 8, "experts"},
 		{"layer_types", []string{"chunked_attention"}, "chunked_attention"}, {"layer_types", []string{}, "layer_types"},
 		{"quantization_config", map[string]any{"bits": 4}, "GGUF"}, {"num_local_experts", 8, "experts"}, {"eos_token_id", 10, "eos_token_id"}, {"eos_token_id", make([]int, 257), "limit"},
 		{"hidden_size", 1 << 40, "hidden_size"}, {"attention_bias", true, "attention_bias"},
@@ -171,6 +175,8 @@ func TestConfigFile(t *testing.T) {
 		{Arch: "qwen3", HeadDim: 16, Heads: 2, KVHeads: 1, QKNorm: true, Tied: true},
 		{Arch: "smollm3", HeadDim: 8, Heads: 4, KVHeads: 2, NoRope: []bool{true, false, true}, Tied: true},
 		{Arch: "olmo2", HeadDim: 8, Heads: 4, KVHeads: 2, Norms: NormAfter, QKNorm: true, WholeQKNorm: true},
+		{Arch: "gemma3", HeadDim: 8, Heads: 4, KVHeads: 2, Norms: NormBoth, QKNorm: true, OffsetNorms: true, ScaledEmbed: true,
+			GELU: true, QueryScalar: 14, LocalTheta: 100, RopeFactor: 8, Window: 12, Sliding: []bool{true, false, true}, Tied: true},
 	} {
 		c.Vocab, c.Hidden, c.FFN, c.Layers, c.Context, c.RopeTheta, c.Pad = 50, 32, 48, 3, 64, 123456.5, -1
 		c.NormEps = float64(float32(1e-5))

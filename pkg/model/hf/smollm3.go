@@ -5,6 +5,7 @@ import "fmt"
 // smollm3 is Llama with layers that don't rotate queries and keys.
 var smollm3 = &architecture{name: "smollm3", title: "SmolLM3", classes: map[string]string{"smollm3": "SmolLM3"},
 	permuted: true,
+	tied:     true,
 	slides:   func(f *configFile, c *Config, layer int) bool { return f.usesSliding() && c.NoRope[layer] },
 	config: func(f *configFile, c *Config) error {
 		c.NoRope = everyNth(f.Layers, f.NoRopeInterval)

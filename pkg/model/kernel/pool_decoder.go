@@ -73,6 +73,16 @@ func (p *Pool) SwiGLUBackward(rows, n int, gu, da []float32) {
 	p.rows(rows, n, func(lo, hi int) { SwiGLUBackward(hi-lo, n, gu[2*lo*n:], da[lo*n:]) })
 }
 
+// GeGLU is [GeGLU] over the pool's threads, with the same bits.
+func (p *Pool) GeGLU(rows, n int, gu, out []float32) {
+	p.rows(rows, n, func(lo, hi int) { GeGLU(hi-lo, n, gu[2*lo*n:], out[lo*n:]) })
+}
+
+// GeGLUBackward is [GeGLUBackward] over the pool's threads, with the same bits.
+func (p *Pool) GeGLUBackward(rows, n int, gu, da []float32) {
+	p.rows(rows, n, func(lo, hi int) { GeGLUBackward(hi-lo, n, gu[2*lo*n:], da[lo*n:]) })
+}
+
 // AddBias is [AddBias] over the pool's threads, with the same bits.
 func (p *Pool) AddBias(rows, n int, x []float32, ldx int, bias []float32) {
 	p.rows(rows, n, func(lo, hi int) { AddBias(hi-lo, n, x[lo*ldx:], ldx, bias) })

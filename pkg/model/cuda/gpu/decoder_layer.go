@@ -174,7 +174,7 @@ func (r *rows) FinishQKV(l *decoder.Layer, s *decoder.Saved[cuda.Pointer]) {
 
 func (p *pass) Attend(_ int, s *decoder.Saved[cuda.Pointer]) {
 	p.g.launchOf(p.attention, p.plan.Forward(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt),
-		cuda.P(p.seen), cuda.F(p.scale()), cuda.P(s.QKV), cuda.P(s.Attn), cuda.P(s.Stats))
+		cuda.P(p.seen), cuda.F(p.Config.AttentionScale()), cuda.P(s.QKV), cuda.P(s.Attn), cuda.P(s.Stats))
 }
 
 // rotate rotates queries and the keys, which follow them, or with sign -1 their gradients.
@@ -218,7 +218,7 @@ func (p *pass) FinishQKVBackward(l, g *decoder.Layer, s *decoder.Saved[cuda.Poin
 }
 
 func (p *pass) AttendBackward(_ int, s *decoder.Saved[cuda.Pointer], do, dqkv cuda.Pointer) {
-	g, scale := p.g, cuda.F(p.scale())
+	g, scale := p.g, cuda.F(p.Config.AttentionScale())
 	delta := p.Matrix(p.Config.Heads)
 	g.launchOf(p.attention, p.plan.Delta(p.n), cuda.I(p.n), cuda.P(s.Attn), cuda.P(do), cuda.P(delta))
 	g.launchOf(p.attention, p.plan.BackwardQ(p.tiles.Count()), cuda.P(p.tile), cuda.P(p.low), cuda.P(p.seenAt),

@@ -39,6 +39,12 @@ func (g *device) Check(c *hf.Config) error {
 		part = fmt.Sprintf("%d heads of %d with %d key heads", c.Heads, c.HeadDim, c.KVHeads)
 	case c.Slides():
 		part = "sliding-window attention"
+	case c.OffsetNorms:
+		part = "an RMSNorm with the scale 1 + w"
+	case c.ScaledEmbed:
+		part = "a scaled embedding"
+	case c.GELU:
+		part = "GELU"
 	default:
 		return nil
 	}

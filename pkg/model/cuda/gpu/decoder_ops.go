@@ -3,8 +3,6 @@
 package gpu
 
 import (
-	"math"
-
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
@@ -136,9 +134,6 @@ func (o *decoderOps) Block(i int) fused.Op {
 	}
 	return op
 }
-
-// scale multiplies the scores of attention.
-func (n *network) scale() float32 { return float32(1 / math.Sqrt(float64(n.Config.HeadDim))) }
 
 // Read downloads an output.
 func (o *decoderOps) Read(v G.Value) ([]float32, error) {

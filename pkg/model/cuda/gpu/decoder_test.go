@@ -34,7 +34,7 @@ func TestGPUGoldenDecoder(t *testing.T) {
 func TestGPUGoldenDecoderSmolLM2(t *testing.T) {
 	p, err := decoder.Open(golden.SmolLM2(t), false, testGPU(t, "float32"))
 	expect.OK(t, err)
-	decodertest.CheckChats(t, p)
+	decodertest.CheckChats(t, p, "decoder/smollm2")
 	decodertest.CheckGradient(t, p)
 }
 

@@ -1,0 +1,95 @@
+package hf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// gemma3 is Gemma 3's text model: RMSNorms before and after attention and the feed-forward network, with scales of
+// 1 + w, q/k norms, a scaled embedding, GELU, and layers with a window and rotations of their own.
+var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
+	classes:    map[string]string{"gemma3_text": "Gemma3"},
+	classifier: "Gemma3Text",
+	tied:       true,
+	parts: func(c *Config) {
+		c.Norms, c.QKNorm, c.OffsetNorms, c.ScaledEmbed, c.GELU = NormBoth, true, true, true, true
+		c.LocalTheta = 10000
+	},
+	slides: func(f *configFile, _ *Config, layer int) bool { return slidesInGemma(layer, f.WindowPattern) },
+	config: func(f *configFile, c *Config) error {
+		switch {
+		case f.AttnSoftcap != nil || f.FinalSoftcap != nil:
+			return errors.New("attn_logit_softcapping and final_logit_softcapping are not supported; Gemma 3 has none")
+		case f.Bidirectional != nil && *f.Bidirectional != false:
+			return errors.New("use_bidirectional_attention is not supported: the network is no language model")
+		}
+		if f.QueryScalar != nil {
+			c.QueryScalar = *f.QueryScalar
+		}
+		if f.LocalTheta != nil {
+			c.LocalTheta = *f.LocalTheta
+		}
+		if p := f.RopeParams; p != nil {
+			if p.Sliding != nil {
+				if kind := p.Sliding.kind(); kind != "default" {
+					return fmt.Errorf("rope scaling %.40q of sliding_attention is not supported", kind)
+				}
+				if p.Sliding.Theta != nil {
+					c.LocalTheta = *p.Sliding.Theta
+				}
+			}
+		}
+		return nil
+	},
+	metadata: func(m *metadata, c *Config) {
+		for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
+			if m.number("gemma3."+key, 0) != 0 {
+				m.fail("gemma3.%s is not supported", key)
+			}
+		}
+		c.LocalTheta = m.number("gemma3.rope.freq_base_swa", c.LocalTheta)
+		c.Window = m.integer("gemma3.attention.sliding_window", 0)
+		for i := range min(c.Layers, maxLayers) {
+			c.Sliding = append(c.Sliding, c.Window > 0 && slidesInGemma(i, nil))
+		}
+		if c.Layers == 62 && c.Heads > 0 { // as in llama.cpp: the scalar of the network of 27 billion parameters
+			c.QueryScalar = float64(c.Hidden / c.Heads)
+		}
+	},
+	file: func(c *Config, m map[string]any) {
+		delete(m, "hidden_act")
+		m["model_type"], m["hidden_activation"], m["attention_bias"] = "gemma3_text", "gelu_pytorch_tanh", false
+		m["query_pre_attn_scalar"], m["rope_local_base_freq"] = c.queryScalar(), c.LocalTheta
+		m["layer_types"], m["sliding_window"] = c.layerTypes(), c.Window
+		m["attn_logit_softcapping"], m["final_logit_softcapping"] = nil, nil
+	},
+}
+
+// slidesInGemma reports whether a layer has a window: all but the last of each pattern, by default 6.
+func slidesInGemma(layer int, pattern *int) bool {
+	n := 6
+	if pattern != nil {
+		n = max(1, *pattern)
+	}
+	return (layer+1)%n != 0
+}
+
+// queryScalar is the number whose root divides the scores of attention.
+func (c *Config) queryScalar() float64 {
+	if c.QueryScalar != 0 {
+		return c.QueryScalar
+	}
+	return float64(c.HeadDim)
+}
+
+// AttentionScale multiplies the scores of attention.
+func (c *Config) AttentionScale() float32 { return float32(1 / math.Sqrt(c.queryScalar())) }
+
+// EmbedScale multiplies embeddings.
+func (c *Config) EmbedScale() float32 {
+	if !c.ScaledEmbed {
+		return 1
+	}
+	return float32(math.Sqrt(float64(c.Hidden)))
+}
