@@ -16,6 +16,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/explain"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/plots"
 	"grpo/pkg/policy"
@@ -202,20 +203,47 @@ difference ends the command with exit code 1.`,
 
 func newExplainReward(s *State) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "reward --batch FILE",
-		Short: "Grade your own responses with the assignment's graders",
-		Long: `Reward grades each case of a file: "cases", each with a response, a ground_truth
-(a string, a number, or a list of accepted answers) and fn (r1_zero_reward_fn, the
-default, or question_only_reward_fn).
+		Use:   "reward",
+		Short: "How a completion is graded, step by step; your own responses by the assignment's graders",
+		Long: `Reward grades --completion as training and evaluations do, and shows what was
+extracted, normalized and compared with --gold. --answer, --ignore-case and --extract
+are data.answer, data.ignore_case and reward.extract of a run.
 
---json prints a list of {"format_reward", "answer_reward", "reward"} in the order
-of the cases. Expected values in a case are compared; a difference ends the
-command with exit code 1.`,
-		Example: `  grpo explain reward --batch answers.json
+With --batch it grades each case of a file: "cases", each with a response, a
+ground_truth (a string, a number, or a list of accepted answers) and fn
+(r1_zero_reward_fn, the default, or question_only_reward_fn). --json prints a list of
+{"format_reward", "answer_reward", "reward"} in the order of the cases. Expected values
+in a case are compared; a difference ends the command with exit code 1.`,
+		Example: `  grpo explain reward --completion '7+5=12 #### 12.0' --gold 12
+  grpo explain reward --answer math --extract boxed --gold '\frac{1}{2}' --completion 'So \boxed{0.5}'
+  grpo explain reward --answer countdown --gold '98 from 44 19 35' --completion '#### 44+19+35'
+  grpo explain reward --batch answers.json
   echo '{"cases":[{"response":"x </think> <answer>72</answer>","ground_truth":"72"}]}' |
     grpo explain reward --batch -`,
 	}
-	addBatch(s, c, "the format of the assignment's grader cases", explain.Rewards)
+	o := worked(s, c, explain.AnswerOptions{}, explain.Answer)
+	one, f := c.RunE, c.Flags()
+	f.StringVar(&o.Completion, "completion", "", "`text` to grade, without its end token")
+	f.StringVar(&o.Gold, "gold", "", "right `answer`; of countdown a target and numbers, as in '98 from 44 19 35'")
+	f.BoolVar(&o.Cut, "cut", false, "the limit of tokens ended the completion")
+	f.StringVar(&o.Template, "template", "plain", "`name` of the prompt template, on which extract auto depends")
+	addAnswerFlags(c, &o.AnswerOptions)
+	cases := &batchOptions{}
+	f.StringVar(&cases.file, "batch", "", "`file` of the assignment's grader cases (\"-\" = standard input)")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case f.Changed("batch") && (f.Changed("completion") || f.Changed("gold")):
+			return usagef(cmd, "--batch has its own completions; leave out --completion and --gold")
+		case f.Changed("batch"):
+			cases.json, _ = f.GetBool("json")
+			return runBatch(cmd, s, cases, explain.Rewards)
+		case !f.Changed("completion"):
+			return usagef(cmd, "no completion: give one with --completion TEXT, or a file with --batch FILE")
+		case !f.Changed("gold") && o.Kind != gsm8k.KindNone:
+			return usagef(cmd, "no right answer: give it with --gold ANSWER")
+		}
+		return one(cmd, args)
+	}
 	return c
 }
 

@@ -86,6 +86,7 @@ var schemas = slices.Concat([]schemaEntry{
 	output[explain.DPOResult]("explain-dpo-json", "grpo explain dpo --json"),
 	output[explain.RewardModelResult]("explain-reward-model-json", "grpo explain reward-model --json"),
 	output[explain.VerdictResult]("explain-verdict-json", "grpo explain verdict --json"),
+	output[explain.AnswerResult]("explain-reward-json", "grpo explain reward --completion --json"),
 	output[explain.LogProbsResult]("explain-logprobs-json", "grpo explain logprobs --json"),
 	output[[]explain.AdvantageCase]("explain-advantages-batch-json", "grpo explain advantages --batch --json"),
 	output[[]explain.LossCase]("explain-loss-batch-json", "grpo explain loss --batch --json"),
