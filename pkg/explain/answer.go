@@ -74,8 +74,8 @@ var comparedBy = map[gsm8k.Kind]string{
 	gsm8k.KindText:   "equal rune by rune, after ignore_case; no Unicode normalization",
 	gsm8k.KindChoice: "the same letter",
 	gsm8k.KindMath:   "equal in spelling or in value, as in the assignment's grader",
-	gsm8k.KindCountdown: "the value of the expression is the target, and it uses the numbers as it must; an expression that " +
-		"does not use them so has no value here",
+	gsm8k.KindCountdown: "the value of the expression is the target, and it uses the numbers as it must; " +
+		"an expression that does not is shown itself",
 }
 
 // normalGold is a gold answer as a problem has it.
@@ -85,7 +85,8 @@ func normalGold(a gsm8k.Answers, gold string) (text, note string, err error) {
 		return gold, "", nil
 	case gsm8k.KindCountdown:
 		if _, ok := gsm8k.ParseCountdown(gold); !ok {
-			return "", "", fmt.Errorf("the gold answer %s is no Countdown, such as \"98 from 44 19 35\" (--gold)", quote(gold, 60))
+			return "", "", fmt.Errorf("the gold answer %s is no Countdown, such as \"98 from 44 19 35\" (--gold)",
+				quote(gold, 60))
 		}
 		return gold, "the target, and the numbers", nil
 	}

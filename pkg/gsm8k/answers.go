@@ -235,7 +235,7 @@ func (a Answers) Form() string {
 	case KindChoice:
 		return "the letter of a choice (B, b, (B), B., B) or \\boxed{B})"
 	case KindMath:
-		return fmt.Sprintf("a mathematical expression of at most %d bytes", grader.MaxLength)
+		return fmt.Sprintf("a mathematical expression of at most %d bytes, with each \\boxed closed", grader.MaxLength)
 	case KindCountdown:
 		return "an expression of whole numbers with + - * / and parentheses"
 	case KindNone:

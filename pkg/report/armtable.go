@@ -51,6 +51,7 @@ var armColumns = []armColumn{
 	metricColumn("unseen facts", analysis.UnseenMetric, mean(3)),
 	metricColumn("`correct_num`", analysis.CorrectMetric, eachSeed),
 	metricColumn("`error_num`", analysis.ErrorMetric, eachSeed),
+	metricColumn("mean of `eval.reward`", analysis.ScoreMetric, threeDigits),
 	metricColumn("formatted, right", analysis.FormattedRightMetric, mean(1)),
 	metricColumn("formatted, wrong", analysis.FormattedWrongMetric, mean(1)),
 	metricColumn("unformatted", analysis.UnformattedMetric, mean(1)),
@@ -93,6 +94,7 @@ var terminalColumns = []armColumn{
 	metricColumn("greedy", analysis.GreedyMetric, mean(3)),
 	metricColumn("test", analysis.TestMetric, mean(3)),
 	pairColumn("correct/\nerror", analysis.CorrectMetric, analysis.ErrorMetric, 1),
+	metricColumn("mean of\neval.reward", analysis.ScoreMetric, threeDigits),
 	armStatus,
 }
 
