@@ -43,7 +43,8 @@ type LogProbsResult struct {
 // model's context, or than 16384.
 func LogProbs(p model.Policy, prompt, completion string) (out LogProbsResult, err error) {
 	defer named("logprobs", &err)
-	ids, tokens := model.EncodeRaw(p, prompt), p.Encode(completion)
+	ids := model.EncodeRaw(p, prompt)
+	tokens := p.EncodeAfter(ids, completion, false)
 	special, appended := p.Special(), false
 	if end := special.Answer; end != nil && !slices.Equal(p.Encode(end.Text), []int{end.ID}) {
 		tokens, appended = append(tokens, end.ID), true

@@ -95,6 +95,10 @@ type Tokenizer interface {
 	// EncodeAround is Encode of before + text + after, except that special tokens,
 	// such as <|im_end|>, count in before and after only: in text they are plain text.
 	EncodeAround(before, text, after string) []int
+	// EncodeAfter returns the tokens of text that follows other tokens, such as a completion: a tokenizer
+	// that puts a space before every text puts none before this one. In plain text special tokens
+	// are text.
+	EncodeAfter(before []int, text string, plain bool) []int
 	// Token returns the text of one token, which of a special token is its name, and
 	// whether it is special.
 	Token(id int) (text string, special bool)

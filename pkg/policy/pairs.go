@@ -144,10 +144,10 @@ func (e *PairEncoder) encodeText(p preference.Pair, out *Pair) error {
 	if out.Prompt, err = e.prompt(p.Prompt.Plain); err != nil {
 		return err
 	}
-	if out.Chosen, err = e.completion(p.Prompt.Plain, p.Chosen.Plain, p.ChosenTruncated); err != nil {
+	if out.Chosen, err = e.completion(p.Prompt.Plain, out.Prompt, p.Chosen.Plain, p.ChosenTruncated); err != nil {
 		return err
 	}
-	out.Rejected, err = e.completion(p.Prompt.Plain, p.Rejected.Plain, p.RejectedTruncated)
+	out.Rejected, err = e.completion(p.Prompt.Plain, out.Prompt, p.Rejected.Plain, p.RejectedTruncated)
 	return err
 }
 
@@ -159,13 +159,13 @@ func (e *PairEncoder) prompt(text string) ([]int, error) {
 	return model.EncodeRaw(e.tok, text), nil
 }
 
-// completion is the tokens of a completion of text. Its end is the one that the model samples: the chat
+// completion is the tokens of a completion of text, before being those of the prompt. Its end is the one that the model samples: the chat
 // template's where the prompt opens the assistant's turn, otherwise the tokenizer's.
-func (e *PairEncoder) completion(prompt, text string, truncated bool) ([]int, error) {
+func (e *PairEncoder) completion(prompt string, before []int, text string, truncated bool) ([]int, error) {
 	if err := e.knows(text); err != nil {
 		return nil, err
 	}
-	ids := e.tok.EncodeAround("", text, "")
+	ids := e.tok.EncodeAfter(before, text, true)
 	if truncated {
 		return ids, nil
 	}
@@ -210,7 +210,7 @@ func (e *PairEncoder) Sequence(known []int, prompt, completion string, ended boo
 			return nil, nil, err
 		}
 	}
-	if ids, err = e.completion(prompt, completion, !ended); err != nil {
+	if ids, err = e.completion(prompt, promptIDs, completion, !ended); err != nil {
 		return nil, nil, err
 	}
 	switch n := len(promptIDs) + len(ids); {

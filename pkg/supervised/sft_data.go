@@ -76,7 +76,7 @@ func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, end int, p
 		first = max(1, len(tok.Start()))
 	}
 	weights := slices.Repeat([]float64{promptWeight}, len(ids)-first)
-	ids = append(ids, tok.EncodeAround("", e.Completion, "")...)
+	ids = append(ids, tok.EncodeAfter(ids, e.Completion, true)...)
 	if e.Ended {
 		ids = append(ids, end)
 	}

@@ -139,7 +139,7 @@ func (c *Chat) Answer(messages []hf.Message, answer string, truncated bool) ([]i
 			"follows (write the pair's prompt and completions as texts)")
 	}
 	tok := c.of.Tokenizer
-	ids := tok.Encode(text)
+	ids := tok.EncodeAfter(tok.Encode(before), text, false)
 	if at := slices.IndexFunc(ids, func(id int) bool { return slices.Contains(tok.End(), id) }); at >= 0 {
 		ids = ids[:at]
 	}

@@ -192,9 +192,14 @@ func (t Tokenizer) EncodeAround(before, text, after string) []int {
 	return wide(t.bpe.EncodeAround(before, text, after))
 }
 
+// EncodeAfter implements [model.Tokenizer].
+func (t Tokenizer) EncodeAfter(before []int, text string, plain bool) []int {
+	return wide(t.bpe.EncodeAfter(narrow(before), text, plain))
+}
+
 // Token implements [model.Tokenizer].
 func (t Tokenizer) Token(id int) (text string, special bool) {
-	return t.bpe.Decode([]int32{int32(id)}, false), t.isSpecial(id)
+	return t.bpe.DecodeAfter([]int32{int32(id)}, false), t.isSpecial(id)
 }
 
 func (t Tokenizer) isSpecial(id int) bool { return t.bpe.Special(int32(id)) || t.endsOnly(id) }
@@ -223,7 +228,7 @@ func (t Tokenizer) Knows(string) bool { return true }
 // Decode implements [model.Tokenizer]: special tokens have no text, nor have end tokens, which some
 // files do not mark as special.
 func (t Tokenizer) Decode(tokens []int) string {
-	return t.bpe.Decode(narrow(slices.DeleteFunc(slices.Clone(tokens), t.endsOnly)), true)
+	return t.bpe.DecodeAfter(narrow(slices.DeleteFunc(slices.Clone(tokens), t.endsOnly)), true)
 }
 
 // Size is the cost of a decoder. It implements [model.Size].

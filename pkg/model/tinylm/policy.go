@@ -68,6 +68,9 @@ func (Tokenizer) EncodeAround(before, text, after string) []int {
 	return tokenizer.Encode(before + text + after)
 }
 
+// EncodeAfter implements [model.Tokenizer].
+func (Tokenizer) EncodeAfter(_ []int, text string, _ bool) []int { return tokenizer.Encode(text) }
+
 // Token implements [model.Tokenizer].
 func (Tokenizer) Token(id int) (text string, special bool) {
 	switch id {

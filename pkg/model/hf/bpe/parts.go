@@ -60,24 +60,24 @@ func describe(kind string, p pattern) string {
 	return fmt.Sprintf("%.40s(%q)", kind, text)
 }
 
-// change is a step of a normalizer. A text that continues another one gets no prefix.
-type change func(text string, continues bool) string
+// change is a step of a normalizer, for a text at a place.
+type change func(text string, p place) string
 
 // changes are the steps of a normalizer.
 func (p *part) changes() (out []change, err error) {
 	for _, q := range p.each() {
 		switch {
 		case q.Type == "NFC":
-			out = append(out, func(s string, _ bool) string { return norm.NFC.String(s) })
+			out = append(out, func(s string, _ place) string { return norm.NFC.String(s) })
 		case q.Type == "Prepend":
-			out = append(out, func(s string, continues bool) string {
-				if s == "" || continues {
+			out = append(out, func(s string, p place) string {
+				if s == "" || p == afterText {
 					return s
 				}
 				return q.Prepend + s
 			})
 		case q.Type == "Replace" && q.Pattern.String != "":
-			out = append(out, func(s string, _ bool) string {
+			out = append(out, func(s string, _ place) string {
 				return strings.ReplaceAll(s, q.Pattern.String, q.Content)
 			})
 		default:
@@ -141,12 +141,12 @@ func (p *preTokenizer) spacesOf() (*spaces, error) {
 		"(MergedWithPrevious) and Metaspace", p.describe())
 }
 
-// split calls yield with the pieces of s. first is true at the beginning of the whole text, where
-// continues is true if it continues another one.
-func (p *spaces) split(s string, first, continues bool, yield func(piece string)) {
+// split calls yield with the pieces of s.
+func (p *spaces) split(s string, at place, yield func(piece string)) {
 	if p.meta != "" {
 		s = strings.ReplaceAll(s, " ", p.meta)
-		if (p.prefix == "always" || p.prefix == "first" && first) && !continues && !strings.HasPrefix(s, p.meta) {
+		prefix := p.prefix == "always" && at != afterText || p.prefix == "first" && at == atStart
+		if prefix && !strings.HasPrefix(s, p.meta) {
 			s = p.meta + s
 		}
 	}

@@ -102,6 +102,17 @@ func (s *slow) piece(text string) (ids []int32) {
 	return ids
 }
 
+// lossless reports whether every byte has a token.
+func (s *slow) lossless() bool {
+	n := 0
+	for content := range s.vocab {
+		if _, ok := byteOfToken(content); ok {
+			n++
+		}
+	}
+	return n == 256
+}
+
 func hasKey(m map[string]int32, key string) bool {
 	_, ok := m[key]
 	return ok
@@ -226,8 +237,14 @@ func (s *slow) compare(t *testing.T, tok *Tokenizer, text string) {
 	}
 	if !slices.ContainsFunc(s.added, func(a addedToken) bool { return strings.Contains(text, a.Content) }) {
 		whole := *s
-		if whole.prefix = false; !slices.Equal(tok.EncodeMore(text), whole.encode(text)) {
-			t.Fatalf("%q after another text\n got %v\nwant %v", text, tok.EncodeMore(text), whole.encode(text))
+		whole.prefix = false
+		if got := tok.EncodeAfter([]int32{tok.ids["a"]}, text, true); !slices.Equal(got, whole.encode(text)) {
+			t.Fatalf("%q after another text\n got %v\nwant %v", text, got, whole.encode(text))
+		}
+		if utf8.ValidString(text) && !strings.Contains(text, meta) && s.lossless() {
+			if got := tok.DecodeAfter(whole.encode(text), false); got != text {
+				t.Fatalf("%q after another text became %q", text, got)
+			}
 		}
 	}
 }
@@ -287,28 +304,35 @@ func TestSpaces(t *testing.T) {
 	metaspace := func(rest string) string {
 		return `"pre_tokenizer":{"type":"Metaspace","replacement":"▁",` + rest + `},`
 	}
-	for _, tt := range []struct{ parts, two, one string }{
-		{``, "ab|<unk>|a|<unk>|b|<end>|b|<unk>|a", "<unk>|a"},
+	for _, tt := range []struct{ parts, two, one, more string }{
+		{``, "ab|<unk>|a|<unk>|b|<end>|b|<unk>|a", "<unk>|a", "ab ab"},
 		{`"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},` + replace + `]},`,
-			"▁a|b|▁▁|a▁|b|<end>|▁|b|▁a", "▁▁|a"},
+			"▁a|b|▁▁|a▁|b|<end>|▁|b|▁a", "▁▁|a", "ab ▁a|b"},
 		{`"normalizer":` + replace + `,"pre_tokenizer":{"type":"Split","pattern":{"String":"▁"},"behavior":"MergedWithPrevious"},`,
-			"ab|▁|▁|a▁|b|<end>|b|▁|a", "▁|a"},
-		{metaspace(`"prepend_scheme":"always","split":false`), "▁a|b|▁▁|a▁|b|<end>|▁|b|▁a", "▁a"},
-		{metaspace(`"prepend_scheme":"first","split":false`), "▁a|b|▁▁|a▁|b|<end>|b|▁a", "▁a"},
-		{metaspace(`"prepend_scheme":"never","split":false`), "ab|▁▁|a▁|b|<end>|b|▁a", "▁a"},
-		{metaspace(`"prepend_scheme":"always"`), "▁a|b|▁|▁a|▁|b|<end>|▁|b|▁a", "▁a"},
-		{metaspace(`"add_prefix_space":true`), "▁a|b|▁|▁a|▁|b|<end>|▁|b|▁a", "▁a"},
+			"ab|▁|▁|a▁|b|<end>|b|▁|a", "▁|a", "ab ab"},
+		{metaspace(`"prepend_scheme":"always","split":false`), "▁a|b|▁▁|a▁|b|<end>|▁|b|▁a", "▁a", "ab ▁a|b"},
+		{metaspace(`"prepend_scheme":"first","split":false`), "▁a|b|▁▁|a▁|b|<end>|b|▁a", "▁a", "ab ab"},
+		{metaspace(`"prepend_scheme":"never","split":false`), "ab|▁▁|a▁|b|<end>|b|▁a", "▁a", "ab ab"},
+		{metaspace(`"prepend_scheme":"always"`), "▁a|b|▁|▁a|▁|b|<end>|▁|b|▁a", "▁a", "ab ▁a|b"},
+		{metaspace(`"add_prefix_space":true`), "▁a|b|▁|▁a|▁|b|<end>|▁|b|▁a", "▁a", "ab ▁a|b"},
 	} {
 		tok, err := Parse([]byte("{" + tt.parts + model + "}"))
 		expect.OK(t, err)
-		for text, want := range map[string]string{"ab  a b<end>b a": tt.two, " a": tt.one} {
-			var got []string
-			for _, id := range tok.Encode(text) {
-				got = append(got, tok.tokens[id])
+		join := func(ids []int32) string {
+			var out []string
+			for _, id := range ids {
+				out = append(out, tok.tokens[id])
 			}
-			if got := strings.Join(got, "|"); got != want {
+			return strings.Join(out, "|")
+		}
+		for text, want := range map[string]string{"ab  a b<end>b a": tt.two, " a": tt.one} {
+			if got := join(tok.Encode(text)); got != want {
 				t.Errorf("%s%q: %s, want %s", tt.parts, text, got, want)
 			}
+		}
+		after := join(tok.EncodeAfter([]int32{3}, "ab", true)) + " " + join(tok.EncodeAfter([]int32{3, 1}, "ab", true))
+		if after != tt.more {
+			t.Errorf("%safter a text and after a token: %s, want %s", tt.parts, after, tt.more)
 		}
 	}
 }

@@ -8,12 +8,9 @@ package bpe
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"grpo/internal/jsonkeys"
 )
 
 // Tokenizer encodes and decodes text. It is safe for concurrent use.
@@ -33,216 +30,60 @@ type Tokenizer struct {
 	model       int              // one more than the largest id that is not only added
 }
 
-// maxID bounds the ids of a tokenizer; the largest public vocabularies have 262,144.
-const maxID = 1 << 21
-
-// Parse reads a tokenizer.json. The error names the part that is not supported or
-// contradicts another.
-func Parse(data []byte) (*Tokenizer, error) {
-	var f file
-	if err := jsonkeys.Decode(data, &f); err != nil {
-		return nil, fmt.Errorf("read tokenizer: %w", err)
-	}
-	t, err := f.tokenizer()
-	if err != nil {
-		return nil, fmt.Errorf("read tokenizer: %w", err)
-	}
-	return t, nil
-}
-
-func (f *file) tokenizer() (*Tokenizer, error) {
-	m := &f.Model
-	switch {
-	case m.Type != "BPE":
-		return nil, fmt.Errorf("model %.40q is not supported; supported are byte-level and SentencePiece-style BPE",
-			m.Type)
-	case m.Dropout != nil && *m.Dropout != 0, m.Prefix != "", m.Suffix != "":
-		return nil, fmt.Errorf("BPE with dropout, a word prefix or suffix is not supported")
-	case len(m.Vocab) == 0:
-		return nil, fmt.Errorf("model.vocab is empty")
-	}
-	t := &Tokenizer{special: map[int32]bool{}, ids: m.Vocab}
-	var err error
-	if t.normalizer, err = f.Normalizer.changes(); err != nil {
-		return nil, err
-	}
-	if t.begin, err = f.PostProcessor.begin(); err != nil {
-		return nil, err
-	}
-	if m.ByteFallback {
-		err = f.characters(t)
-	} else {
-		err = f.byteLevel(t)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for content, id := range m.Vocab {
-		if err := t.setToken(id, content, t.textOf(content)); err != nil {
-			return nil, err
-		}
-	}
-	t.model = len(t.tokens)
-	var raw, normalized []addedToken
-	for _, a := range f.AddedTokens {
-		if a.Content == "" {
-			continue
-		}
-		text := a.Content
-		if t.decoder != nil {
-			text = t.textOf(text)
-		}
-		if err := t.setToken(a.ID, a.Content, text); err != nil {
-			return nil, err
-		}
-		t.ids[a.Content] = a.ID
-		t.special[a.ID] = a.Special
-		if a.Normalized {
-			a.Content = t.normalize(a.Content, false)
-			if t.decoder != nil { // the library decodes what it looks for
-				t.tokens[a.ID] = t.textOf(a.Content)
-			}
-			normalized = append(normalized, a)
-		} else {
-			raw = append(raw, a)
-		}
-	}
-	t.raw, t.normalized = newMatcher(raw), newMatcher(normalized)
-	for _, id := range t.begin {
-		if id < 0 || int(id) >= len(t.tokens) {
-			return nil, fmt.Errorf("the template's token %d is not in the vocabulary", id)
-		}
-	}
-	return t, nil
-}
-
-// byteLevel sets the parts of byte-level BPE.
-func (f *file) byteLevel(t *Tokenizer) (err error) {
-	if f.Decoder == nil || f.Decoder.Type != "ByteLevel" {
-		return fmt.Errorf("decoder %s is not supported without byte fallback; supported is ByteLevel",
-			f.Decoder.describe())
-	}
-	if t.splitter, t.prefixSpace, err = f.PreTokenizer.splitterOf(); err != nil {
-		return err
-	}
-	t.merger, err = newMerger(f.Model.Vocab, f.Model.Merges, f.Model.IgnoreMerges)
-	return err
-}
-
-// characters sets the parts of SentencePiece-style BPE.
-func (f *file) characters(t *Tokenizer) (err error) {
-	if t.decoder, err = f.Decoder.fallback(); err != nil {
-		return err
-	}
-	if t.spaces, err = f.PreTokenizer.spacesOf(); err != nil {
-		return err
-	}
-	m, unknown := &f.Model, int32(noToken)
-	if name := m.Unknown; name != nil {
-		id, ok := m.Vocab[*name]
-		if !ok {
-			return fmt.Errorf("model.unk_token is %.40q, which is not in the vocabulary", *name)
-		}
-		unknown = id
-	}
-	chars := newCharacters(m.Vocab, unknown, m.FuseUnknown)
-	if m.IgnoreMerges {
-		chars.whole = maps.Clone(m.Vocab)
-	}
-	t.merger, err = newCharacterMerger(m.Vocab, chars, m.Merges)
-	return err
-}
-
-// textOf is the text of a token of the vocabulary.
-func (t *Tokenizer) textOf(content string) string {
-	if t.decoder != nil {
-		return t.decoder.replace.Replace(content)
-	}
-	return bytesOf(content)
-}
-
-func (t *Tokenizer) setToken(id int32, content, text string) error {
-	if id < 0 || id >= maxID {
-		return fmt.Errorf("token %q has id %d, outside 0 to %d", content, id, maxID-1)
-	}
-	if int(id) >= len(t.tokens) {
-		t.tokens = append(t.tokens, make([]string, int(id)+1-len(t.tokens))...)
-	}
-	if old := t.tokens[id]; old != "" && old != text && old != t.textOf(text) {
-		return fmt.Errorf("tokens %q and %q have the same id %d", old, content, id)
-	}
-	t.tokens[id] = text
-	return nil
-}
-
-// newMerger checks that each merge makes a token.
-func newMerger(vocab map[string]int32, merges []merge, ignoreMerges bool) (*merger, error) {
-	m := &merger{vocab: make(map[string]int32, len(vocab)), ignoreMerges: ignoreMerges, cache: map[string][]int32{}}
-	for content, id := range vocab {
-		m.vocab[bytesOf(content)] = id
-	}
-	for b := range 256 {
-		id, ok := m.vocab[string([]byte{byte(b)})]
-		if !ok {
-			id = noToken
-		}
-		m.bytes[b] = id
-	}
-	return m, m.add(vocab, merges)
-}
-
-// add adds merges, of which the first has the lowest rank.
-func (m *merger) add(vocab map[string]int32, merges []merge) error {
-	m.merges = make(map[uint64]merged, len(merges))
-	for rank, pair := range merges {
-		a, okA := vocab[pair[0]]
-		b, okB := vocab[pair[1]]
-		product := pair[0] + pair[1]
-		id, ok := vocab[product]
-		if !okA || !okB || !ok {
-			return fmt.Errorf("merge %d, %q and %q: the two or their concatenation are not in the vocabulary", rank,
-				pair[0], pair[1])
-		}
-		if _, ok := m.merges[pairOf(a, b)]; !ok {
-			m.merges[pairOf(a, b)] = merged{int32(rank), id}
-		}
-		if m.chars != nil {
-			m.chars.merging(a, b, product)
-		}
-	}
-	return nil
-}
-
 // Encode returns the ids of text. Added tokens in it, such as <|im_end|>, become their
 // own ids. The template's tokens are not added; see [Tokenizer.Begin].
-func (t *Tokenizer) Encode(text string) []int32 { return t.encode(text, 0, 0, false) }
+func (t *Tokenizer) Encode(text string) []int32 { return t.encode(text, 0, 0, atStart) }
 
-// EncodeMore returns the ids of plain text that continues another text, such as a completion:
-// special tokens in it are text, and no tokenizer puts a space before it.
-func (t *Tokenizer) EncodeMore(text string) []int32 { return t.encode(text, 0, len(text), true) }
+// place is what a text, or the part of it between two added tokens, follows. Some tokenizers put a space
+// before the first place, some before the first two; none puts one between two parts of a text.
+type place int
+
+const (
+	atStart place = iota
+	afterToken
+	afterText
+)
+
+// EncodeAfter returns the ids of text that follows ids. In plain text, as of a completion,
+// special tokens are text.
+func (t *Tokenizer) EncodeAfter(ids []int32, text string, plain bool) []int32 {
+	p, hi := afterText, 0
+	if len(ids) == 0 || slices.Equal(ids, t.begin) {
+		p = atStart
+	} else if t.Added(ids[len(ids)-1]) {
+		p = afterToken
+	}
+	if plain {
+		hi = len(text)
+	}
+	return t.encode(text, 0, hi, p)
+}
 
 // EncodeAround returns the ids of before + text + after. Special tokens are found in
 // before and after; in text they are plain text: what users typed cannot end a turn.
 // Everything else is split and merged across the boundaries, so that without special
 // tokens in text the ids are those of [Tokenizer.Encode].
 func (t *Tokenizer) EncodeAround(before, text, after string) []int32 {
-	return t.encode(before+text+after, len(before), len(before)+len(text), false)
+	return t.encode(before+text+after, len(before), len(before)+len(text), atStart)
 }
 
-func (t *Tokenizer) normalize(text string, continues bool) string {
+func (t *Tokenizer) normalize(text string, p place) string {
 	for _, f := range t.normalizer {
-		text = f(text, continues)
+		text = f(text, p)
 	}
 	return text
 }
 
-// encode encodes text; its bytes from lo to hi are plain. See [Tokenizer.EncodeMore] about continues.
-func (t *Tokenizer) encode(text string, lo, hi int, continues bool) []int32 {
+// encode encodes text, which is at a place; its bytes from lo to hi are plain.
+func (t *Tokenizer) encode(text string, lo, hi int, p place) []int32 {
 	var out []int32
 	token := func(id int32) { out = append(out, id) }
 	t.raw.each(text, lo, hi, token, func(from, to int) {
-		first := from == 0
-		part, lo, hi := t.normalize(text[from:to], continues && first), max(lo, from)-from, min(hi, to)-from
+		p := p
+		if from > 0 {
+			p = afterToken
+		}
+		part, lo, hi := t.normalize(text[from:to], p), max(lo, from)-from, min(hi, to)-from
 		if lo >= hi {
 			lo, hi = 0, 0
 		} else if len(t.normalizer) > 0 { // it moves bytes: all of the part counts as plain
@@ -254,12 +95,15 @@ func (t *Tokenizer) encode(text string, lo, hi int, continues bool) []int32 {
 			}
 		}
 		t.normalized.each(part, lo, hi, token, func(from, to int) {
-			part, first := part[from:to], first && from == 0
+			part, p := part[from:to], p
+			if from > 0 {
+				p = afterToken
+			}
 			if t.spaces != nil {
-				t.spaces.split(part, first, continues && first, piece)
+				t.spaces.split(part, p, piece)
 				return
 			}
-			if t.prefixSpace && !(continues && first) && !strings.HasPrefix(part, " ") {
+			if t.prefixSpace && p != afterText && !strings.HasPrefix(part, " ") {
 				part = " " + part
 			}
 			t.splitter.split(part, piece)
@@ -276,7 +120,7 @@ func (t *Tokenizer) Begin() []int32 { return t.begin }
 // that are not UTF-8, as at the end of a cut completion, become U+FFFD; ids outside
 // the vocabulary are left out.
 func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
-	text := t.DecodeMore(ids, skipSpecial)
+	text := t.DecodeAfter(ids, skipSpecial)
 	if d := t.decoder; d != nil && d.strip != "" {
 		for n := 0; n < d.times && strings.HasPrefix(text, d.strip); n++ {
 			text = text[len(d.strip):]
@@ -285,9 +129,9 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 	return text
 }
 
-// DecodeMore is Decode of ids that continue others: it keeps the space at the beginning that
-// Decode leaves out if the tokenizer puts one before every text.
-func (t *Tokenizer) DecodeMore(ids []int32, skipSpecial bool) string {
+// DecodeAfter is Decode of ids that follow others: it keeps a space at the beginning, which Decode
+// leaves out if the tokenizer puts one before every text.
+func (t *Tokenizer) DecodeAfter(ids []int32, skipSpecial bool) string {
 	tokens := make([]string, 0, len(ids))
 	for _, id := range ids {
 		if id >= 0 && int(id) < len(t.tokens) && !(skipSpecial && t.special[id]) {
@@ -383,33 +227,4 @@ func brokenPrefix(s string) int {
 		lo, hi = 0x80, 0xbf
 	}
 	return n
-}
-
-// byteOf maps the characters by which byte-level BPE writes bytes to those bytes:
-// printable Latin-1 characters are themselves, the others follow from U+0100.
-var byteOf = func() map[rune]byte {
-	out := map[rune]byte{}
-	next := rune(0x100)
-	for b := range 256 {
-		r := rune(b)
-		if !('!' <= r && r <= '~' || 0xa1 <= r && r <= 0xac || 0xae <= r) {
-			r, next = next, next+1
-		}
-		out[r] = byte(b)
-	}
-	return out
-}()
-
-// bytesOf is the bytes of a token of the vocabulary; a token with a
-// character outside the byte alphabet is itself.
-func bytesOf(token string) string {
-	out := make([]byte, 0, len(token))
-	for _, r := range token {
-		b, ok := byteOf[r]
-		if !ok {
-			return token
-		}
-		out = append(out, b)
-	}
-	return string(out)
 }
