@@ -181,6 +181,8 @@ func TestSpecialOfGGUF(t *testing.T) {
 		{"of a turn only", "<a>", "<b>", keys{"eos_token_id": nil, "eot_token_id": uint32(256)}, " | 256 eot | 256 eot"},
 		{"a name", "<|im_end|>", "<|endoftext|>", nil, " | 257 eos; 256 its name | 257 eos"},
 		{"none", "<a>", "<b>", keys{"eos_token_id": nil}, " |  | "},
+		{"a tag of HTML", "<eos>", "</s>", keys{"eos_token_id": uint32(256),
+			"token_type": slices.Concat(slices.Repeat([]int32{1}, 256), []int32{3, 4})}, " | 256 eos | 256 eos"},
 		{"a begin token", "<a>", "<b>", keys{"bos_token_id": uint32(256), "add_bos_token": true}, "256 tokenizer.ggml.add_bos_token | 257 eos | 257 eos"},
 		{"not before a text", "<a>", "<b>", keys{"bos_token_id": uint32(256)}, " | 257 eos | 257 eos"},
 		{"by default", "<a>", "<b>", keys{"bos_token_id": uint32(256), "pre": "llama-bpe"}, "256 its pre-tokenizer, llama-bpe | 257 eos | 257 eos"},
