@@ -15,9 +15,9 @@ import (
 
 // Under LoRA the weights of a network are frozen. There is one copy of them, which all
 // networks of a run share (the sampler's, the learner's, the reference model's and the
-// critic's). On the CPU it is in the packed form that is fast for few rows, and only the
-// embedding and the head are there in both forms; in bf16 the packed form is rounded, and
-// the adapters are computed in float32. On other devices it is in [Network.Frozen], and in bf16
+// critic's). On the CPU its matrices are in the packed form that is fast for few rows. An embedding that
+// is the head, too, is there once, in that form. In bf16 the packed form is rounded, so that the embedding
+// and the head are there in float32 too, and the adapters are computed in float32. On other devices it is in [Network.Frozen], and in bf16
 // the layers' matrices are rounded there, so that all devices have the same weights.
 
 // freeze makes a network of frozen weights, without adapters: packed ones for the CPU, or those of
@@ -40,31 +40,58 @@ func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, 
 	}
 	names, _ := c.Shapes()
 	var failed error
+	next := func() (t []float32) { // the next tensor
+		if failed == nil {
+			t, failed = read(names[0])
+			names = names[1:]
+		}
+		return t
+	}
+	pack := func(in, out int, w []float32) Projection {
+		m := Projection{In: in, Out: out, bf16: bf16, packed: new(kernel.Packed)}
+		if failed == nil {
+			m.packInto(w, m.packed)
+		}
+		return m
+	}
 	fill := func(x []float32) {
 		for len(x) > 0 && failed == nil {
-			var t []float32
-			t, failed = read(names[0])
-			names, x = names[1:], x[copy(x, t):]
+			x = x[copy(x, next()):]
 		}
 	}
-	take := func(size int) []float32 {
+	packHead := func(w []float32) Projection {
+		m := pack(c.Hidden, c.Vocab, w)
+		if bf16 {
+			m.W = w // not rounded
+		}
+		return m
+	}
+	embed, head := next(), Projection{}
+	if c.Tied {
+		head = packHead(embed)
+		embed = head.W
+	}
+	first := true
+	n := build(c, func(size int) []float32 {
+		if first {
+			first = false
+			return embed
+		}
 		x := make([]float32, size)
 		fill(x)
 		return x
-	}
-	n := build(c, take, func(in, out int) Projection {
+	}, func(in, out int) Projection {
 		if len(names) == 1 { // lm_head.weight
-			return Projection{In: in, Out: out, W: take(in * out)}
+			return packHead(next())
 		}
 		s := borrow(in * out)
 		defer s.giveBack()
 		fill(s.x)
-		m := Projection{In: in, Out: out, bf16: bf16, packed: new(kernel.Packed)}
-		m.packInto(s.x, m.packed)
-		return m
+		return pack(in, out, s.x)
 	})
-	n.BF16, n.Head.bf16, n.Head.packed = bf16, bf16, new(kernel.Packed)
-	n.Head.packInto(n.Head.W, n.Head.packed)
+	if n.BF16 = bf16; c.Tied {
+		n.Head = head
+	}
 	return n, failed
 }
 
@@ -78,14 +105,21 @@ func (n *Network) digest() string {
 		}
 	}
 	matrix := func(m *Projection) {
-		if m.packed == nil {
+		if m.W != nil {
 			write(m.W)
 			return
 		}
-		s := borrow(m.In * m.Out)
+		most := m.unpackedRows()
+		s := borrow(most * m.In)
 		defer s.giveBack()
-		m.packed.Transposed(0, m.Out, s.x)
-		write(s.x)
+		for lo := 0; lo < m.Out; lo += most {
+			hi := min(m.Out, lo+most)
+			m.packed.Transposed(lo, hi, s.x[:(hi-lo)*m.In])
+			write(s.x[:(hi-lo)*m.In])
+		}
+	}
+	if n.Embed == nil {
+		matrix(&n.Head)
 	}
 	write(n.Embed)
 	parts := roles(n.Config)
@@ -100,7 +134,7 @@ func (n *Network) digest() string {
 	}
 	write(n.Norm)
 	if !n.Config.Tied {
-		write(n.Head.W)
+		matrix(&n.Head)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

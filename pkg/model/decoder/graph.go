@@ -50,6 +50,9 @@ func (g *graph) weight(op string, x []float32, shape ...int) fused.Input {
 	if g.net.LoRA == nil {
 		return g.trainable(op, x, shape...)
 	}
+	if x == nil { // only packed: the operation has it
+		x, shape = make([]float32, 1), []int{1, 1}
+	}
 	return of(g.Input(op+".weight", g.ops.Weight(x, shape...))).Constant()
 }
 

@@ -3,6 +3,7 @@ package decoder
 import (
 	"errors"
 	"math"
+	"math/rand"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,6 +193,36 @@ func TestGoldenLoRA(t *testing.T) {
 			near(t, "state of the merged network", x, float64(want[i]))
 		}
 	})
+}
+
+// The gradient through packed weights has the bits of that through the weights, in any number of parts.
+func TestBackwardPacked(t *testing.T) {
+	defer func(n int) { unpackedNumbers = n }(unpackedNumbers)
+	pool := kernel.NewPool(2)
+	defer pool.Close()
+	const rows, in, out = 5, 40, 3*kernel.SumPart + 7
+	r := rand.New(rand.NewSource(1))
+	random := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		return x
+	}
+	for _, bf16 := range []bool{false, true} {
+		m := Projection{In: in, Out: out, W: random(in * out), bf16: bf16}
+		x, dy, want := random(rows*in), random(rows*out), make([]float32, rows*in)
+		m.backward(pool, rows, x, dy, want, Projection{})
+		packed := Projection{In: in, Out: out, bf16: bf16, packed: new(kernel.Packed)}
+		packed.packInto(m.W, packed.packed)
+		for _, unpackedNumbers = range []int{1, in * kernel.SumPart * 2, 1 << 24} {
+			got := random(rows * in)
+			packed.backward(pool, rows, x, dy, got, Projection{})
+			if !slices.Equal(got, want) {
+				t.Errorf("bf16 %v: other bits with parts of %d rows", bf16, packed.unpackedRows())
+			}
+		}
+	}
 }
 
 // A network of frozen weights whose adapters add 0 has the bits of the network, and its

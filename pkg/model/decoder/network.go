@@ -20,7 +20,7 @@ type Network struct {
 	Params *model.Params
 	LoRA   *hf.LoRA      // nil without
 	Frozen *model.Params // under LoRA, the weights; nil if they are packed, as on the CPU
-	Embed  []float32     // (vocabulary, hidden)
+	Embed  []float32     // (vocabulary, hidden); nil if only the head holds it
 	Layers []Layer
 	Norm   []float32   // (hidden)
 	Head   Projection  // the embedding where the two are tied
@@ -156,7 +156,11 @@ func load(c *hf.Config, read func(name string) ([]float32, error)) (*Network, er
 
 // embed writes the embedding of a token to x, (hidden).
 func (n *Network) embed(id int, x []float32) {
-	copy(x, n.Embed[id*len(x):(id+1)*len(x)])
+	if n.Embed != nil {
+		copy(x, n.Embed[id*len(x):(id+1)*len(x)])
+	} else {
+		n.Head.row(id, x)
+	}
 	if n.Config.ScaledEmbed {
 		scale(n.Config.EmbedScale(), x)
 	}

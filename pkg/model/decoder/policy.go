@@ -40,7 +40,7 @@ func OpenLoRA(path string, bf16 bool, on model.Device, l hf.LoRA, seed uint64, w
 			read = func(name string) ([]float32, error) {
 				for _, t := range weights.Tensors() {
 					if t.Name == name && slices.Equal(t.Shape, shapes[name]) {
-						return t.Data, nil
+						return slices.Clone(t.Data), nil
 					}
 				}
 				return nil, fmt.Errorf("the weights for %s have no tensor %s of shape %v", path, name, shapes[name])

@@ -40,19 +40,46 @@ func (m Projection) backward(p *kernel.Pool, rows int, x, dy, dx []float32, g Pr
 	if g.W != nil {
 		m.gemm(p)(true, false, m.Out, m.In, rows, dy, m.Out, x, m.In, true, g.W, m.In)
 	}
-	w := m.W
-	if w == nil {
-		s := borrow(m.Out * m.In)
-		defer s.giveBack()
-		w = s.x
-		const part = 64 // columns of a task
-		p.Run((m.Out+part-1)/part, func(task, _ int) {
-			lo, hi := task*part, min(m.Out, (task+1)*part)
-			m.packed.Transposed(lo, hi, w[lo*m.In:hi*m.In])
-		})
+	if m.W != nil {
+		m.gemm(p)(false, false, rows, m.In, m.Out, dy, m.Out, m.W, m.In, false, dx, m.In)
+	} else {
+		m.backwardPacked(p, rows, dy, dx)
 	}
-	m.gemm(p)(false, false, rows, m.In, m.Out, dy, m.Out, w, m.In, false, dx, m.In)
 	m.Adapters.backward(p, rows, x, dy, dx, m.In, m.Out, g.Adapters)
+}
+
+// backwardPacked writes the gradient of x to dx from parts of the packed weights, with the bits of a
+// whole matmul.
+func (m Projection) backwardPacked(p *kernel.Pool, rows int, dy, dx []float32) {
+	most := m.unpackedRows()
+	s := borrow(most * m.In)
+	defer s.giveBack()
+	for from := 0; from < m.Out; from += most {
+		n := min(most, m.Out-from)
+		const part = 64 // columns of a task
+		p.Run((n+part-1)/part, func(task, _ int) {
+			lo, hi := task*part, min(n, (task+1)*part)
+			m.packed.Transposed(from+lo, from+hi, s.x[lo*m.In:hi*m.In])
+		})
+		m.gemm(p)(false, false, rows, m.In, n, dy[from:], m.Out, s.x, m.In, from > 0, dx, m.In)
+	}
+}
+
+// unpackedNumbers bounds the weights that are unpacked at a time. Tests lower it.
+var unpackedNumbers = 1 << 24
+
+// unpackedRows is how many rows of packed weights are unpacked at a time: whole parts of a matmul's sum.
+func (m Projection) unpackedRows() int {
+	return min(m.Out, max(1, unpackedNumbers/m.In/kernel.SumPart)*kernel.SumPart)
+}
+
+// row writes a row of the weights to x, (in).
+func (m Projection) row(i int, x []float32) {
+	if m.W != nil {
+		copy(x, m.W[i*m.In:(i+1)*m.In])
+		return
+	}
+	m.packed.Transposed(i, i+1, x)
 }
 
 // packInto packs weights, (out, in), in the precision of the projection.

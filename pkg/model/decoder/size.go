@@ -15,13 +15,14 @@ const float = 4 // bytes
 func (s Size) ParamBytes() float64 { return float * s.trained() }
 
 // WorkBytes implements [model.Size]: gradients, the critic, packed weights, and an arena that is large
-// enough for each pass. Under LoRA the learner has one matrix that is not packed.
+// enough for each pass. Under LoRA the learner has a matrix, or a part of one, that is not packed.
 func (s Size) WorkBytes(u model.Use, threads int) float64 {
 	bytes, most := float64(u.Samplers)*s.packedBytes(), 0.0
 	if u.Learner {
 		bytes += s.ParamBytes()
 		if s.LoRA != nil && !s.GPU {
-			bytes += float * 2 * float64(s.Hidden) * float64(s.FFN)
+			head := Projection{In: s.Hidden, Out: s.Vocab}
+			bytes += float * float64(s.Hidden) * float64(max(2*s.FFN, head.unpackedRows()))
 		}
 	}
 	if u.Critic {
@@ -37,8 +38,8 @@ func (s Size) WorkBytes(u model.Use, threads int) float64 {
 	return bytes + partlyFilled*float*max(most, s.pass(u.Learn, true, threads), s.pass(u.Score, false, threads))
 }
 
-// packedBytes are the sampler's packed weights. Under LoRA there are no others, except the embedding
-// and the head, which are float32. Beside a GPU nothing is packed.
+// packedBytes are the sampler's packed weights. Under LoRA there are no others, except the embedding of
+// an untied head; in bf16 embedding and head are there in float32, too. Beside a GPU nothing is packed.
 func (s Size) packedBytes() float64 {
 	switch {
 	case s.GPU && s.LoRA != nil:
@@ -46,16 +47,19 @@ func (s Size) packedBytes() float64 {
 	case s.GPU:
 		return 0
 	}
-	packed, both := s.Parameters(), float64(s.Vocab)*float64(s.Hidden)
-	if !s.Tied {
-		packed -= both // the embedding
-		both *= 2
+	packed, embed, head := s.Parameters(), 0.0, 0.0 // embed and head in float32
+	if one := float64(s.Vocab) * float64(s.Hidden); !s.Tied {
+		packed, embed, head = packed-one, one, one
+	} else if s.BF16 {
+		embed = one
 	}
 	if s.BF16 {
 		packed /= 2
+	} else {
+		head = 0
 	}
 	if s.LoRA != nil {
-		packed += both
+		packed += embed + head
 	}
 	return float * packed
 }

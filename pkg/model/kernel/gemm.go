@@ -17,6 +17,10 @@ const (
 	cCached = 1 << 17 // elements of C that are in the cache all the time
 )
 
+// SumPart divides sums: matmuls of parts of op(A)'s columns and of op(B)'s rows, a multiple of SumPart
+// but for the last, have the bits of the whole matmul if all but the first accumulate.
+const SumPart = 2 * kBlock
+
 // Gemm computes C = op(A)·op(B), or C += op(A)·op(B) when accumulate is set, with op(A) of size
 // m×k, op(B) of size k×n and C of size m×n, all row-major. op(X) is X, or its transpose if transX
 // is set: A is stored as m×k (or k×m) with rows lda apart, B as k×n (or n×k) with rows ldb apart. C
