@@ -203,7 +203,9 @@ func compare(sw *sweepdir.Sweep, margin float64) (*Analysis, error) {
 	}
 	a.levels()
 	a.Best, a.BestChosen = bestArm(a.Arms, isCandidate), a.bestChosen()
-	a.compareArms()
+	if a.Ladder() == nil { // its arms have different problems
+		a.compareArms()
+	}
 	return a, nil
 }
 

@@ -387,7 +387,7 @@ func (a *Analysis) finalFindings() []Finding {
 	finals := a.finals()
 	for i := range finals {
 		c := &finals[i]
-		if len(finals) > 1 && c.Kind != KindInteraction && !c.Aside && a.RateAxis() == nil && a.Ladder() == nil {
+		if len(finals) > 1 && c.Kind != KindInteraction && !c.Aside && a.RateAxis() == nil {
 			out = append(out, a.FindingOf(c))
 		}
 	}

@@ -21,12 +21,13 @@ func finalVsDifficulty(v *view) *figure {
 	for i, r := range v.Ladder() { // ticks have the same order
 		ticks[i].Label = fmt.Sprintf("%d\n%d of %d", r.Difficulty, r.Converged, r.Of)
 	}
-	text := "At no difficulty do most seeds converge."
+	p.X.Label.Text += ", with the seeds that converged"
+	text := "At none do most seeds converge."
 	for i := range v.Findings {
 		if f := &v.Findings[i]; f.Kind == analysis.LadderTop && len(f.Values) > 0 {
-			text = "Highest difficulty at which most seeds converge: " + f.Values[0] + "."
+			text = "Highest at which most seeds converge: " + f.Values[0] + "."
 		}
 	}
-	fig.caption = append(fig.caption, "Below a difficulty: its seeds that converged. "+text)
+	fig.caption = append(fig.caption, text)
 	return fig
 }

@@ -171,7 +171,7 @@ func verdictCases() []verdictCase {
 				{Kind: analysis.RungConverged, Arms: []int{0}, Values: []string{"2"}, Count: 4, Of: 4},
 				{Kind: analysis.RungConverged, Arms: []int{1}, Values: []string{"3"}, Count: 3, Of: 4},
 				{Kind: analysis.RungConverged, Arms: []int{2}, Values: []string{"4"}, Count: 2, Of: 4},
-			}}, nil, []analysis.Kind{analysis.Beats, analysis.Open, analysis.BeatenBy}},
+			}}, nil, []analysis.Kind{analysis.Beats, analysis.Open, analysis.BeatenBy, analysis.AdjustedAll, analysis.Trend}},
 		{"a ladder without a rung", ladder(finals(.2, .5, .5, .6, .5), finals(.2, .3, .3, .3, .2)),
 			finding{Kind: analysis.LadderTop, Parts: []finding{{Kind: analysis.RungConverged}, {Kind: analysis.RungConverged}}}, nil, nil},
 		{"a clear difference", reporttest.BaselineSweep(4),

@@ -25,14 +25,13 @@ const (
 // each style in the completions of a question, for most questions and for the textbook ones. There are two because greedy
 // decoding follows the most common style: with a single mixture a greedy base model scores 0 or 1.
 //
-// The first two styles are right: 0.14 and 0.50 of the completions, and with a quarter of the questions in the textbook
-// 0.23 of all.
+// The first style is right: 0.14 and 0.50 of the completions, and with a quarter of the questions in the textbook 0.23 of
+// all. A guess is right as often as chance has it: of a bit in half of the cases.
 var mixtures = []struct {
 	style          string
 	most, textbook float64
 }{
-	{gsm8k.StyleShort, .04, .15},
-	{styleWorked, .10, .35},
+	{styleWorked, .14, .50},
 	{gsm8k.StyleNoMarker, .34, .10},     // The answer is bdac.
 	{gsm8k.StyleNoMarkerWork, .16, .06}, // bdac.
 	{styleWrong, .12, .18},
@@ -94,8 +93,6 @@ func (t *Task) preference(p gsm8k.Problem, o CorpusOptions, r *rng.Sequence) gsm
 	}
 	text, ended := "", true
 	switch style {
-	case gsm8k.StyleShort:
-		text = marker + " " + answer
 	case styleWorked:
 		text = p.Answer
 	case gsm8k.StyleNoMarker:
@@ -113,15 +110,19 @@ func (t *Task) preference(p gsm8k.Problem, o CorpusOptions, r *rng.Sequence) gsm
 	return o.example(p, style, text, ended)
 }
 
-// drawn returns n problems, in equal parts of each type.
+// drawn returns n problems, in equal parts of each difficulty.
 func (t *Task) drawn(problems []gsm8k.Problem, n int, seed uint64) (out []gsm8k.Problem) {
 	var types []string
 	pools := map[string][]gsm8k.Problem{}
 	for _, p := range problems {
-		if !slices.Contains(types, p.Type) {
-			types = append(types, p.Type)
+		kind := p.Type
+		if !strings.HasPrefix(kind, t.Name+"-") { // of one step: its types are those of pkg/gsm8k
+			kind = levelType(t.Name, 1)
 		}
-		pools[p.Type] = append(pools[p.Type], p)
+		if !slices.Contains(types, kind) {
+			types = append(types, kind)
+		}
+		pools[kind] = append(pools[kind], p)
 	}
 	stream := rng.New(seed, rng.Corpus)
 	for i := 0; i < n && len(types) > 0; i++ {
