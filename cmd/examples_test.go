@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -43,6 +44,33 @@ func TestRewardExamples(t *testing.T) {
 			t.Error(err)
 		}
 		expect.OK(t, validYAML(t, s, text))
+	}
+}
+
+// The exercises are valid, and the commands in their first comments are understood.
+func TestExercises(t *testing.T) {
+	s, err := compile("config")
+	expect.OK(t, err)
+	paths, err := filepath.Glob("../examples/exercises/*.yaml")
+	expect.OK(t, err)
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		expect.OK(t, err)
+		expect.OK(t, validYAML(t, s, text))
+		train := "grpo train -c examples/exercises/" + filepath.Base(path)
+		if !strings.Contains(string(text), "#   "+train+"\n") {
+			t.Errorf("%s has no command %s", path, train)
+		}
+		for line := range strings.Lines(string(text)) {
+			if command, ok := strings.CutPrefix(line, "#   grpo "); ok {
+				if _, err := parse(strings.Fields(command)...); err != nil {
+					t.Errorf("%s: %s: %v", path, command, err)
+				}
+			}
+		}
+	}
+	if len(paths) < 6 {
+		t.Errorf("%d exercises", len(paths))
 	}
 }
 
