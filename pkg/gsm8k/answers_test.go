@@ -1,8 +1,11 @@
 package gsm8k
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"grpo/internal/expect"
 )
@@ -205,4 +208,52 @@ func TestMajorityOfOtherAnswers(t *testing.T) {
 			t.Errorf("%v: %q, %v", c.o, got, share)
 		}
 	}
+}
+
+// Records of any form give an error or a problem, whose worked answer is right where the kind says what that is.
+func TestRecordsOfAnyForm(t *testing.T) {
+	text := rapid.SampledFrom([]string{"B", "(b)", "yes", " ", "####", "#### 7", "so\n#### x", `\boxed{1}`, `\boxed{`, "a\nb", "</answer>", "1+2", "3 from 1 2", "\u00e9", "12 or 13"})
+	value := rapid.Custom(func(t *rapid.T) any {
+		switch rapid.IntRange(0, 5).Draw(t, "type") {
+		case 0:
+			return rapid.SampledFrom([]any{nil, true, -1, 0, 2.5, 3, 1e300}).Draw(t, "scalar")
+		case 1:
+			return rapid.SliceOfN(rapid.SampledFrom([]any{1, 2, "3", "x", nil, "B"}), 0, 4).Draw(t, "list")
+		case 2:
+			return map[string]any{"text": []any{"x", text.Draw(t, "text")}, "label": rapid.SampledFrom([]any{nil, []any{"1", "2"}, []any{"B"}}).Draw(t, "label")}
+		}
+		return text.Draw(t, "string")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		record := map[string]any{}
+		for _, key := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"question", "answer", "choices", "numbers", "nums", "target", "use_all", "work"}), rapid.ID[string]).Draw(t, "keys") {
+			record[key] = value.Draw(t, key)
+		}
+		o := AnswerOptions{Kind: Kind(rapid.SampledFrom(Kinds()).Draw(t, "kind")), IgnoreCase: rapid.Bool().Draw(t, "case"),
+			Extract: rapid.SampledFrom(Extractions()).Draw(t, "extract"), Template: rapid.SampledFrom([]string{"plain", "r1_zero", "question_only"}).Draw(t, "template")}
+		a, err := NewAnswers(o)
+		if err != nil {
+			return
+		}
+		line, err := json.Marshal(record)
+		expect.OK(t, err)
+		opt := ReadOptions{Answers: a, Annotations: rapid.SampledFrom(annotationModes).Draw(t, "annotations")}
+		opt.Fields.Solution = rapid.SampledFrom([]string{"", "work", "choices.text"}).Draw(t, "solution")
+		problems, _, err := ReadJSONL(strings.NewReader(string(line)), "x.jsonl", opt)
+		if err != nil {
+			if !strings.Contains(err.Error(), "x.jsonl: line 1: ") {
+				t.Fatal(err)
+			}
+			return
+		}
+		p := problems[0]
+		switch v := a.Grade(p.Answer, true, p); {
+		case v.Right || o.Kind == KindNone || o.Kind == KindCountdown && p.Answer == "":
+		case a.extract == fromWhole && opt.Fields.Solution != "": // the solution is no answer
+		case opt.Annotations == EquationAnnotations: // it may leave out the place of the answer
+		default:
+			t.Fatalf("%+v: %s gives %+v: %+v", o, line, p, v)
+		}
+		a.ComputeStats(problems, nil)
+	})
 }

@@ -18,7 +18,7 @@ func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
 	var err error
 	switch a.kind {
 	case "":
-		if err = p.setNumber(values, key); err == nil {
+		if err = p.setNumber(values, key); err == nil && p.Answer != marker+" "+p.Gold {
 			worked = p.Answer
 		}
 	case KindCountdown:
@@ -50,9 +50,10 @@ func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
 			clip(key), name)
 	}
 	switch {
-	case worked == "" || line == worked:
+	case line == "" || worked != "" && a.Grade(worked, true, *p).Right:
+	case worked == "" || a.extract == fromWhole && o.Fields.Solution == "":
 		worked = line
-	case line != "" && a.extract != fromWhole && !a.Grade(worked, true, *p).Right:
+	case a.extract != fromWhole:
 		worked += "\n" + line
 	}
 	p.Answer = worked
