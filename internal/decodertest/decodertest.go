@@ -65,30 +65,49 @@ func GGUF(t testing.TB, metadata map[string]any) string {
 		"tokenizer.ggml.merges":     []string{}, "tokenizer.ggml.eos_token_id": uint32(Vocab - 1),
 	}
 	maps.Copy(all, metadata)
-	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
-	var head, data bytes.Buffer
-	shapes := map[string][]uint64{"token_embd": {16, Vocab}, "output_norm": {16}, "blk.0.attn_norm": {16},
-		"blk.0.ffn_norm": {16}, "blk.0.ffn_gate": {16, 32}, "blk.0.ffn_up": {16, 32}, "blk.0.ffn_down": {32, 16}}
-	for _, p := range []string{"q", "k", "v", "output"} {
-		shapes["blk.0.attn_"+p] = []uint64{16, 16}
-	}
-	head.WriteString("GGUF")
-	write(&head, uint32(3), uint64(len(shapes)), uint64(len(all)))
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		write(&head, key)
-		writeValue(&head, all[key])
-	}
-	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+	ones := func(shape ...int) GGUFTensor {
 		size := 1
-		write(&head, name+".weight", uint32(len(shapes[name])))
-		for _, d := range shapes[name] {
-			write(&head, d)
-			size *= int(d)
+		for _, d := range shape {
+			size *= d
 		}
+		return GGUFTensor{shape, slices.Repeat([]float32{1}, size)}
+	}
+	tensors := map[string]GGUFTensor{"token_embd.weight": ones(Vocab, 16), "output_norm.weight": ones(16),
+		"blk.0.attn_norm.weight": ones(16), "blk.0.ffn_norm.weight": ones(16), "blk.0.ffn_gate.weight": ones(32, 16),
+		"blk.0.ffn_up.weight": ones(32, 16), "blk.0.ffn_down.weight": ones(16, 32)}
+	for _, p := range []string{"q", "k", "v", "output"} {
+		tensors["blk.0.attn_"+p+".weight"] = ones(16, 16)
+	}
+	return WriteGGUF(t, all, tensors)
+}
+
+// GGUFTensor is a float32 tensor, row-major.
+type GGUFTensor struct {
+	Shape []int
+	Data  []float32
+}
+
+// WriteGGUF writes a GGUF file, and returns its path. Values of metadata are as in [GGUF].
+func WriteGGUF(t testing.TB, metadata map[string]any, tensors map[string]GGUFTensor) string {
+	t.Helper()
+	metadata = maps.Clone(metadata)
+	maps.DeleteFunc(metadata, func(_ string, v any) bool { return v == nil })
+	var head, data bytes.Buffer
+	head.WriteString("GGUF")
+	write(&head, uint32(3), uint64(len(tensors)), uint64(len(metadata)))
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		write(&head, key)
+		writeValue(&head, metadata[key])
+	}
+	for _, name := range slices.Sorted(maps.Keys(tensors)) {
+		x := tensors[name]
+		write(&head, name, uint32(len(x.Shape)))
+		for _, d := range slices.Backward(x.Shape) { // the innermost dimension first
+			write(&head, uint64(d))
+		}
+		data.WriteString(strings.Repeat("\x00", (32-data.Len()%32)%32))
 		write(&head, uint32(0), uint64(data.Len()))
-		for range size {
-			write(&data, float32(1))
-		}
+		write(&data, x.Data)
 	}
 	head.WriteString(strings.Repeat("\x00", (32-head.Len()%32)%32))
 	path := filepath.Join(t.TempDir(), "model.gguf")

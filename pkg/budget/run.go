@@ -136,8 +136,12 @@ func Evaluation(m *policy.Model, cfg config.Config, t gsm8k.Template, problems [
 	size, e := m.Size, cfg.Eval
 	evaluated := evaluationOf(m, t, problems, e.LastSamples(), e.MaxTokens)
 	use := model.Use{Samplers: 1, Sample: []model.BatchSize{evaluated.Batch}}
+	weights := size.ParamBytes()
+	if !m.IsDecoder() || m.HasCheckpoint() { // read, checked and copied
+		weights *= 3
+	}
 	return Memory{Parts: append([]Part{
-		{fmt.Sprintf("weights of %v", size), 3 * size.ParamBytes(), ""}, // read, checked and copied
+		{fmt.Sprintf("weights of %v", size), weights, ""},
 		{"the completions", evaluated.bytes(size, e.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or the number of problems", e.MaxTokens)},
 		{"the sampler", workBytes(m, use, threads), ""},

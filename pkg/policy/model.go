@@ -76,6 +76,9 @@ func (m *Model) spec() tinylm.Spec {
 // IsDecoder reports whether the network is a Llama or Qwen network, not a TinyLM.
 func (m *Model) IsDecoder() bool { return m.source != nil }
 
+// HasCheckpoint reports whether weights of a decoder are in a run's checkpoint, with moments.
+func (m *Model) HasCheckpoint() bool { return m.source != nil && m.source.weights != "" }
+
 // Base is the Hugging Face folder or the GGUF file of a Llama or Qwen network; empty for a TinyLM.
 func (m *Model) Base() string {
 	if !m.IsDecoder() {

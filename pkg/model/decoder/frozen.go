@@ -24,7 +24,11 @@ import (
 // [Network.Frozen]. read returns a tensor by its Hugging Face name.
 func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, error)) (*Network, error) {
 	if !packed {
-		n, err := load(c, read)
+		n, err := load(c, func(name string, out []float32) error {
+			x, err := read(name)
+			copy(out, x)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -1,5 +1,6 @@
-// Package decoder is a decoder-only transformer of the Llama and Qwen families: RMSNorm,
-// rotary positions, grouped-query attention and SwiGLU. It reads trees of token
+// Package decoder is a decoder-only transformer of the Llama, Qwen, OLMo and Gemma families:
+// RMSNorm, rotary positions, grouped-query attention, with windows or without, and a gated
+// feed-forward network. It reads trees of token
 // segments: what several sequences share (a system prompt, a prompt) is computed once,
 // forward and backward.
 package decoder
@@ -140,16 +141,14 @@ func (n *Network) useBF16() {
 }
 
 // Load reads the weights of a checkpoint.
-func Load(c *hf.Checkpoint) (*Network, error) { return load(c.Config, c.Read) }
+func Load(c *hf.Checkpoint) (*Network, error) { return load(c.Config, c.ReadInto) }
 
-func load(c *hf.Config, read func(name string) ([]float32, error)) (*Network, error) {
+func load(c *hf.Config, read func(name string, out []float32) error) (*Network, error) {
 	n := NewNetwork(c)
 	for _, t := range n.Params.Tensors() {
-		x, err := read(t.Name)
-		if err != nil {
+		if err := read(t.Name, t.Data); err != nil {
 			return nil, err
 		}
-		copy(t.Data, x)
 	}
 	return n, nil
 }

@@ -63,25 +63,35 @@ func Open(path string) (*Checkpoint, error) {
 // Read returns a tensor by its Hugging Face name, row-major, with the shape that
 // [Config.Shapes] gives.
 func (c *Checkpoint) Read(name string) ([]float32, error) {
-	if c.shapes == nil {
-		_, c.shapes = c.Config.Shapes()
-	}
-	shape, ok := c.shapes[name]
-	if !ok {
-		return nil, fmt.Errorf("read model %s: it has no tensor %s", c.Path, name)
-	}
 	size := 1
-	for _, d := range shape {
+	for _, d := range c.shape(name) {
 		size *= d
 	}
 	out := make([]float32, size)
+	return out, c.ReadInto(name, out)
+}
+
+// ReadInto is [Checkpoint.Read] into memory of the tensor's size.
+func (c *Checkpoint) ReadInto(name string, out []float32) error {
+	shape := c.shape(name)
+	if shape == nil {
+		return fmt.Errorf("read model %s: it has no tensor %s", c.Path, name)
+	}
 	if err := guarded(func() error { return c.read(name, shape, out) }); err != nil {
-		return nil, fmt.Errorf("read model %s: tensor %s: %w", c.Path, name, err)
+		return fmt.Errorf("read model %s: tensor %s: %w", c.Path, name, err)
 	}
 	if err := finite(out); err != nil {
-		return nil, fmt.Errorf("read model %s: tensor %s: %w", c.Path, name, err)
+		return fmt.Errorf("read model %s: tensor %s: %w", c.Path, name, err)
 	}
-	return out, nil
+	return nil
+}
+
+// shape is the shape of a tensor; nil if the network has none of this name.
+func (c *Checkpoint) shape(name string) []int {
+	if c.shapes == nil {
+		_, c.shapes = c.Config.Shapes()
+	}
+	return c.shapes[name]
 }
 
 // finite returns an error that names the first element that is NaN or infinite.

@@ -1,4 +1,4 @@
-// Package hf reads checkpoints of Llama and Qwen networks: Hugging Face folders and
+// Package hf reads checkpoints of the networks in [architectures]: Hugging Face folders and
 // GGUF files.
 package hf
 
