@@ -234,7 +234,7 @@ var namesOfLists = []struct {
 	{"length_normalization", rl.Aggregations(), nil, nil},
 	{"importance_sampling_level", rl.ImportanceLevels(), []string{"loss_type=grpo_clip", "epochs_per_rollout_batch=2"}, nil},
 	{"kl_estimator", rl.KLEstimators(), []string{"beta=0.01"}, nil},
-	{"reward.functions", gsm8k.Rewards(), nil, nil},
+	{"reward.functions", gsm8k.Rewards(), nil, map[string][]string{"countdown": {"data.source=task:countdown"}}},
 }
 
 // Every name of every list of the configuration is usable in a real run.
