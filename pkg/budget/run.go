@@ -128,7 +128,7 @@ func runParts(m *policy.Model, cfg config.Config, d Data, lengths []int, threads
 		{"the reward models", rewardModelBytes(cfg, threads), "leave them out of reward.functions"},
 		// It is read before these are allocated, and written without a copy.
 		{"reading a checkpoint", max(0, CheckpointBytes(m, cfg)-activations-scoring-rollout), m.Smaller()},
-	}, problemParts(lengths, threads, d.All...)...)
+	}, problemParts(m, lengths, threads, d.All...)...)
 }
 
 // Evaluation bounds the memory of sampling completions of problems with the settings of evaluations.
@@ -145,7 +145,7 @@ func Evaluation(m *policy.Model, cfg config.Config, t gsm8k.Template, problems [
 		{"the completions", evaluated.bytes(size, e.Greedy),
 			fmt.Sprintf("lower eval.max_tokens, now %d, or the number of problems", e.MaxTokens)},
 		{"the sampler", workBytes(m, use, threads), ""},
-	}, problemParts(nil, threads, problems)...)}
+	}, problemParts(m, nil, threads, problems)...)}
 }
 
 // workBytes bounds the host's memory for a use of the model. The graphs of a TinyLM may be in the memory of a GPU.
@@ -249,10 +249,14 @@ func (e evaluated) bytes(size model.Size, greedy bool) float64 {
 	return bytes + 8*e.promptTokens + verdict*e.verdicts
 }
 
-// problemParts are the problems, the tokens of the training prompts, and the idle program.
-func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []Part {
+// problemParts are the problems, the tokens of the training prompts, and the idle program with its tokenizer.
+func problemParts(m *policy.Model, lengths []int, threads int, splits ...[]gsm8k.Problem) []Part {
 	const program, thread, problem = 32 << 20, 2 << 20, 256
-	var bytes float64
+	var bytes, decoder float64
+	if m.IsDecoder() {
+		const code, token = 48 << 20, 320 // of what only decoders use, and of a tokenizer
+		decoder = code + token*float64(m.Size.Vocabulary())
+	}
 	for _, n := range lengths {
 		bytes += 8 * float64(n)
 	}
@@ -261,6 +265,6 @@ func problemParts(lengths []int, threads int, splits ...[]gsm8k.Problem) []Part 
 	}
 	return []Part{
 		{"the problems", bytes, "lower data.train_size"},
-		{"the program", program + thread*float64(max(1, threads)), ""},
+		{"the program", program + decoder + thread*float64(max(1, threads)), ""},
 	}
 }

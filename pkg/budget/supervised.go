@@ -21,7 +21,7 @@ func SFT(m *policy.Model, cfg config.SFT, t gsm8k.Template, train, val []gsm8k.P
 		always := append([]Part{
 			{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), m.Smaller()},
 			{"an evaluation", evaluated.bytes(size, true), "lower eval_size"},
-		}, problemParts(nil, threads, all...)...)
+		}, problemParts(m, nil, threads, all...)...)
 		var most Memory
 		for _, st := range cfg.Stages {
 			use := model.Use{Learner: true, Samplers: 1, Learn: stageBatch(m, st, t, prompt, completion),
@@ -107,7 +107,7 @@ func RewardModel(m *policy.Model, cfg config.RewardModel, train, eval []policy.P
 		{"the reward model and its activations", workBytes(m, use, threads),
 			fmt.Sprintf("lower batch_size, now %d, or micro_batch_tokens", cfg.BatchSize)},
 		{"the pairs", 8*float64(tokens) + 300*float64(len(train)+len(eval)), "use fewer pairs"},
-	}, problemParts(nil, threads)...)}
+	}, problemParts(m, nil, threads)...)}
 }
 
 // rewardModelBytes is the memory of the reward models in reward.functions and eval.reward. A model that can't be read

@@ -7,7 +7,7 @@ import "fmt"
 
 // readWindow reads the window and the layers that have one.
 func (f *configFile) readWindow(arch *architecture, c *Config) error {
-	sliding, any := make([]bool, max(0, min(f.Layers, maxLayers))), false
+	sliding, some := make([]bool, max(0, min(f.Layers, maxLayers))), false
 	if f.LayerTypes != nil {
 		if len(f.LayerTypes) != f.Layers {
 			return fmt.Errorf("layer_types has %d layers, num_hidden_layers is %d", len(f.LayerTypes), f.Layers)
@@ -18,16 +18,16 @@ func (f *configFile) readWindow(arch *architecture, c *Config) error {
 					kind)
 			}
 			sliding[i] = kind == "sliding_attention"
-			any = any || sliding[i]
+			some = some || sliding[i]
 		}
 	} else if f.SlidingWindow != nil && arch.slides != nil {
 		for i := range sliding {
 			sliding[i] = arch.slides(f, c, i)
-			any = any || sliding[i]
+			some = some || sliding[i]
 		}
 	}
 	switch {
-	case !any:
+	case !some:
 		return nil
 	case f.SlidingWindow == nil || *f.SlidingWindow < 1:
 		return fmt.Errorf("sliding_window must be at least 1: layers have sliding-window attention")

@@ -279,3 +279,21 @@ func TestGPUDecoderSamplesTheCPUsTokens(t *testing.T) {
 		})
 	}
 }
+
+// A network with a part that the GPU lacks is refused by the part's name.
+func TestGPURefusesParts(t *testing.T) {
+	g := testGPU(t, "float32")
+	good := hf.Config{Heads: 4, KVHeads: 2, HeadDim: 8, Context: 64, Layers: 2}
+	expect.OK(t, g.Check(&good))
+	for part, change := range map[string]func(c *hf.Config){
+		"sliding-window attention": func(c *hf.Config) { c.Window, c.Sliding = 8, []bool{false, true} },
+		"scale 1 + w":              func(c *hf.Config) { c.OffsetNorms = true },
+		"scaled embedding":         func(c *hf.Config) { c.ScaledEmbed = true },
+		"GELU":                     func(c *hf.Config) { c.GELU = true },
+		"heads of 7":               func(c *hf.Config) { c.HeadDim = 7 },
+	} {
+		c := good
+		change(&c)
+		expect.Error(t, g.Check(&c), part)
+	}
+}
