@@ -40,7 +40,7 @@ func newRewardTry(s *State) *cobra.Command {
 	var cf configFlags
 	keys := []keyFlag{modelKey, skipBad}
 	c := &cobra.Command{
-		Use:   "try FILE",
+		Use:   "try [FILE]",
 		Short: "Run the reward functions of a configuration on completions and print their rewards",
 		Long: `Try runs the reward functions of a configuration, custom ones included, and prints
 a table of their rewards and of the weighted sum. It trains nothing and writes no file.
@@ -50,14 +50,18 @@ problems: a right answer, a wrong one, one without the format, a truncated one a
 empty one. --samples takes them from a file instead, such as the samples.jsonl of a run.
 
 FILE may also be that file of completions, if its name does not end in .yaml or .yml; the
-configuration is then the one of -c. A line is a JSON object with "completion" and, if
+configuration is then the one of -c, which alone is enough, too. A line is a JSON object with "completion" and, if
 known, "gold" (the right answer), "prompt", "problem" (its ID), "step" and "ended".`,
 		Example: `  grpo reward try my.yaml
   grpo reward try my.yaml --samples results/train-1a2b3c4d/samples.jsonl --json
   grpo reward try results/train-1a2b3c4d/samples.jsonl -c my.yaml -n 20`,
-		Args: takes("one file: a configuration (YAML) or completions (JSONL)", 1, 1),
+		Args: takes("one file: a configuration (YAML) or completions (JSONL)", 0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(filepath.Ext(args[0]))) {
+			if len(args) == 0 {
+				if len(cf.files) == 0 {
+					return usagef(cmd, "reward try: give one file: a configuration (YAML) or completions (JSONL)")
+				}
+			} else if slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(filepath.Ext(args[0]))) {
 				cf.files = append(cf.files, args[0]) // -c has what it does not set
 			} else if o.samples != "" {
 				return usagef(cmd, "reward try: %s and --samples %s are both completions (a configuration ends in .yaml)",

@@ -278,12 +278,16 @@ func NewSample(t gsm8k.Template, p gsm8k.Problem, c model.Completion, text strin
 }
 
 // CutWarnings are about the decodings of a split in which a tenth of the completions or more were cut at maxTokens
-// tokens: they count as wrong, whatever they were about to answer.
+// tokens: they count as wrong, whatever they were about to answer, unless eval.reward says otherwise.
 func CutWarnings(e rundir.Eval, maxTokens int) (out []string) {
 	warn := func(decoding string, c rundir.Counts) {
 		if c.Truncated > 0 && 10*c.Truncated >= c.N {
-			out = append(out, fmt.Sprintf("%d of %s of %s, %s, were cut at %d tokens and count as wrong "+
-				"(raise eval.max_tokens)", c.Truncated, textutil.Count(c.N, "completion"), e.Split, decoding, maxTokens))
+			wrong := " and count as wrong"
+			if c.Score != nil {
+				wrong = ""
+			}
+			out = append(out, fmt.Sprintf("%d of %s of %s, %s, were cut at %d tokens%s (raise eval.max_tokens)",
+				c.Truncated, textutil.Count(c.N, "completion"), e.Split, decoding, maxTokens, wrong))
 		}
 	}
 	warn(rundir.DecodingSampled, e.Sampled)
