@@ -21,14 +21,10 @@ import (
 // the layers' matrices are rounded there, so that all devices have the same weights.
 
 // freeze makes a network of frozen weights, without adapters: packed ones for the CPU, or those of
-// [Network.Frozen]. read returns a tensor by its Hugging Face name.
-func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, error)) (*Network, error) {
+// [Network.Frozen]. read fills a tensor of a Hugging Face name.
+func freeze(c *hf.Config, bf16, packed bool, read func(name string, out []float32) error) (*Network, error) {
 	if !packed {
-		n, err := load(c, func(name string, out []float32) error {
-			x, err := read(name)
-			copy(out, x)
-			return err
-		})
+		n, err := load(c, read)
 		if err != nil {
 			return nil, err
 		}
@@ -42,14 +38,22 @@ func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, 
 		}
 		return n, nil
 	}
-	names, _ := c.Shapes()
+	names, shapes := c.Shapes()
 	var failed error
-	next := func() (t []float32) { // the next tensor
-		if failed == nil {
-			t, failed = read(names[0])
-			names = names[1:]
+	fill := func(x []float32) { // with the next tensors
+		for len(x) > 0 && failed == nil {
+			size := 1
+			for _, d := range shapes[names[0]] {
+				size *= d
+			}
+			failed = read(names[0], x[:size])
+			names, x = names[1:], x[size:]
 		}
-		return t
+	}
+	next := func(size int) []float32 {
+		x := make([]float32, size)
+		fill(x)
+		return x
 	}
 	pack := func(in, out int, w []float32) Projection {
 		m := Projection{In: in, Out: out, bf16: bf16, packed: new(kernel.Packed)}
@@ -58,11 +62,6 @@ func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, 
 		}
 		return m
 	}
-	fill := func(x []float32) {
-		for len(x) > 0 && failed == nil {
-			x = x[copy(x, next()):]
-		}
-	}
 	packHead := func(w []float32) Projection {
 		m := pack(c.Hidden, c.Vocab, w)
 		if bf16 {
@@ -70,7 +69,7 @@ func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, 
 		}
 		return m
 	}
-	embed, head := next(), Projection{}
+	embed, head := next(c.Vocab*c.Hidden), Projection{}
 	if c.Tied {
 		head = packHead(embed)
 		embed = head.W
@@ -81,12 +80,10 @@ func freeze(c *hf.Config, bf16, packed bool, read func(name string) ([]float32, 
 			first = false
 			return embed
 		}
-		x := make([]float32, size)
-		fill(x)
-		return x
+		return next(size)
 	}, func(in, out int) Projection {
 		if len(names) == 1 { // lm_head.weight
-			return packHead(next())
+			return packHead(next(in * out))
 		}
 		s := borrow(in * out)
 		defer s.giveBack()

@@ -75,7 +75,7 @@ func eachAdapter(t *testing.T, bf16 bool, f func(t *testing.T, net, full *Networ
 			if bf16 {
 				full.useBF16()
 			}
-			net, err := freeze(checkpoint.Config, bf16, true, checkpoint.Read)
+			net, err := freeze(checkpoint.Config, bf16, true, checkpoint.ReadInto)
 			expect.OK(t, err)
 			net.attach(&a.LoRA, newAdapters(net.Config, a.LoRA, 1))
 			tensors, err := a.Read(net.Config, dir)
@@ -249,13 +249,14 @@ func testFrozenBits(t *testing.T, bf16 bool) {
 		if bf16 == (net.digest() == full.Params.Hash()) { // rounded weights have another
 			t.Error("the digest of the frozen weights is not their hash")
 		}
-		unpacked, err := freeze(net.Config, bf16, false, func(name string) ([]float32, error) {
+		unpacked, err := freeze(net.Config, bf16, false, func(name string, out []float32) error {
 			for _, x := range full.Params.Tensors() {
 				if x.Name == name {
-					return x.Data, nil
+					copy(out, x.Data)
+					return nil
 				}
 			}
-			return nil, errors.New("no such tensor")
+			return errors.New("no such tensor")
 		})
 		if err != nil || unpacked.digest() != net.digest() {
 			t.Errorf("the weights for other devices have another digest (error %v)", err)

@@ -34,16 +34,17 @@ func Open(path string, bf16 bool, on model.Device) (*Policy, error) {
 // weights, of Hugging Face's names, it takes these instead of the checkpoint's.
 func OpenLoRA(path string, bf16 bool, on model.Device, l hf.LoRA, seed uint64, weights *model.Params) (*Policy, error) {
 	return open(path, bf16, on, func(c *hf.Checkpoint) (*Network, error) {
-		read := c.Read
+		read := c.ReadInto
 		if weights != nil {
 			_, shapes := c.Config.Shapes()
-			read = func(name string) ([]float32, error) {
+			read = func(name string, out []float32) error {
 				for _, t := range weights.Tensors() {
 					if t.Name == name && slices.Equal(t.Shape, shapes[name]) {
-						return slices.Clone(t.Data), nil
+						copy(out, t.Data)
+						return nil
 					}
 				}
-				return nil, fmt.Errorf("the weights for %s have no tensor %s of shape %v", path, name, shapes[name])
+				return fmt.Errorf("the weights for %s have no tensor %s of shape %v", path, name, shapes[name])
 			}
 		}
 		return LoadLoRA(c.Config, bf16, on, l, seed, read)
@@ -51,9 +52,9 @@ func OpenLoRA(path string, bf16 bool, on model.Device, l hf.LoRA, seed uint64, w
 }
 
 // LoadLoRA is a network of frozen weights, for a device, with new adapters, which are drawn from
-// seed. read returns a tensor by its Hugging Face name.
+// seed. read fills a tensor of a Hugging Face name.
 func LoadLoRA(c *hf.Config, bf16 bool, on model.Device, l hf.LoRA, seed uint64,
-	read func(name string) ([]float32, error)) (*Network, error) {
+	read func(name string, out []float32) error) (*Network, error) {
 	_, isCPU := on.(*kernel.Pool)
 	n, err := freeze(c, bf16, isCPU, read)
 	if err == nil {

@@ -81,7 +81,10 @@ func (c decoderCase) policies(t *testing.T, g *device) (cpu, onGPU *decoder.Poli
 				read[x.Name] = x.Data
 			}
 			var err error
-			net, err = decoder.LoadLoRA(&cfg, false, on, c.lora, 1, func(name string) ([]float32, error) { return read[name], nil })
+			net, err = decoder.LoadLoRA(&cfg, false, on, c.lora, 1, func(name string, out []float32) error {
+				copy(out, read[name])
+				return nil
+			})
 			expect.OK(t, err)
 			r := rand.New(rand.NewPCG(3, 4))
 			for i := range net.Params.Flat {
