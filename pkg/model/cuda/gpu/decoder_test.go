@@ -23,6 +23,9 @@ import (
 func TestGPUGoldenDecoder(t *testing.T) {
 	g := testGPU(t, "float32")
 	decodertest.Folders(t, func(t *testing.T, checkpoint *hf.Checkpoint, c *decodertest.Case) {
+		if err := g.Check(checkpoint.Config); err != nil {
+			t.Skip(err)
+		}
 		net, err := decoder.Load(checkpoint)
 		expect.OK(t, err)
 		c.Check(t, decoder.New(net, decoder.Tokenizer{}, g))
