@@ -96,7 +96,7 @@ func TestGPUDecoderMemory(t *testing.T) {
 		"ppo":  {[]string{"algorithm.type=ppo", "loss_type=grpo_clip"}, 9},
 		"lora": {[]string{"train.lora.rank=1"}, 1},
 	} {
-		const rest = 42 << 20 // the program, small adapters, and the numbers of a small batch
+		const rest = 100 << 20 // the program and its tokenizer, small adapters, and the numbers of a small batch
 		cpu, gpu := of(c.set...).Total(), of(slices.Concat(c.set, []string{"device=cuda"})...).Total()
 		if want := c.weights * bytes; gpu < want || gpu > 1.1*want+rest || gpu > cpu {
 			t.Errorf("%s: %s, %s on the CPU; want %s for weights", name, budget.Bytes(gpu), budget.Bytes(cpu), budget.Bytes(want))
