@@ -57,7 +57,7 @@ const (
 	Interaction   Kind = "interaction"        // the effect of Keys[0] depends on Keys[1]; Parts: its two effects
 	Reversal      Kind = "reversal"           // the same, and the two effects have opposite signs
 	NoInteraction Kind = "no_interaction"     // it is not known to; Parts: MainEffect of each key
-	LadderTop     Kind = "ladder_top"         // Values: the highest difficulty at which most seeds converge; Parts: RungConverged
+	LadderTop     Kind = "ladder_top"         // Values: the highest difficulty where most seeds converge; Parts: RungConverged
 	RungConverged Kind = "rung_converged"     // Arms, Numbers, Values: a difficulty; Count seeds of Of converged
 	Effect        Kind = "effect"             // Numbers: of Keys[0], Values[0] less Values[1], at Values[2]
 	MainEffect    Kind = "main_effect"        // the same, as the mean over the values of Keys[1]
@@ -272,6 +272,16 @@ func (a *Analysis) headline() []Finding {
 		out = append(out, Finding{Kind: NotComparable})
 	}
 	return append(out, a.answer())
+}
+
+// FindingsOf are the findings of some kinds, in their order.
+func (a *Analysis) FindingsOf(kinds ...Kind) (out []*Finding) {
+	for i := range a.Findings {
+		if slices.Contains(kinds, a.Findings[i].Kind) {
+			out = append(out, &a.Findings[i])
+		}
+	}
+	return out
 }
 
 func (a *Analysis) answer() Finding {

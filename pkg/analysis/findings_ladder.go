@@ -8,7 +8,7 @@ import (
 	"grpo/pkg/stats"
 )
 
-// DifficultyKey is the key whose sweep is read as a ladder: which is the highest difficulty that training still masters?
+// DifficultyKey is the key whose sweep is read as a ladder: what is the highest difficulty at which training converges?
 const DifficultyKey = "data.difficulty"
 
 // ConvergedReward is the final validation reward from which on a seed of a ladder counts as converged.
@@ -49,8 +49,8 @@ func (a *Analysis) Ladder() []Rung {
 	return out
 }
 
-// ladder answers a sweep over difficulties: the highest one that converges in most seeds. Its arms have different problems, so
-// none of them is the best.
+// ladder answers a sweep over difficulties: the highest one that converges in most seeds. Its arms have different
+// problems, so none of them is the best.
 func (a *Analysis) ladder() Finding {
 	f := Finding{Kind: LadderTop, Metric: FinalMetric.Name}
 	for _, r := range a.Ladder() {

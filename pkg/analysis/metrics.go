@@ -159,7 +159,8 @@ var (
 
 	// The mean of eval.reward over the last sampled validation, and before training; NaN without.
 	ScoreMetric        = compared("score", "mean of eval.reward", freeScale, "", after(sampled, score))
-	InitialScoreMetric = declare("initial_score", "mean of eval.reward before training", freeScale, "", before(sampled, score))
+	InitialScoreMetric = declare("initial_score", "mean of eval.reward before training", freeScale, "",
+		before(sampled, score))
 
 	WallMetric = timed(declare("wall_s", "seconds", plainScale, " s",
 		ofResult(func(r *rundir.Result) float64 { return r.WallS })))

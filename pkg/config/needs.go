@@ -87,14 +87,15 @@ var needs = map[string]need{
 	// algorithm
 	"policy-loss": {"algorithm.type", "its loss is algorithm.dpo.loss_type", true, notDPO},
 	"advantages":  {"algorithm.type", "it has no advantages and no importance ratio; leave this key out", false, notDPO},
-	"group-advantages": {"algorithm.type", "formulas are for groups of grpo: the baseline of ppo is its critic, and dpo has " +
-		"no advantages; leave this key out", false, func(c *Config) bool { return c.Algorithm.Type == "grpo" }},
+	"group-advantages": {"algorithm.type", "formulas are for groups of grpo: the baseline of ppo is its critic, and " +
+		"dpo has no advantages; leave this key out", false, func(c *Config) bool { return c.Algorithm.Type == "grpo" }},
 	"no-formula": {"algorithm.advantage_expr", "that is the advantage; leave one of them out", false,
 		func(c *Config) bool { return c.Algorithm.AdvantageExpr == "" }},
 	"kl": {"algorithm.type", "the weight of its KL divergence is algorithm.dpo.beta", false, notDPO},
 	"baseline": {"algorithm.loss_type", "it uses the raw rewards", true,
 		func(c *Config) bool { return c.Algorithm.BaseLoss() != rl.NoBaseline }},
-	"eps":        {"", "advantages are not divided by a standard deviation or mean of the rewards", true, (*Config).usesEps},
+	"eps": {"", "advantages are not divided by a standard deviation or mean of the rewards", true,
+		(*Config).usesEps},
 	"off-policy": {"train.train_batch_size", onPolicy, true, (*Config).offPolicy},
 	"ratio": {"train.train_batch_size", onPolicy, true, func(c *Config) bool {
 		return c.offPolicy() || c.Algorithm.LossExpr != "" // which may use these keys for something else

@@ -56,7 +56,8 @@ func (d *Data) validateTask(v *validator) {
 		}
 	}
 	atMost(v, &d.Task.MinDifficulty, &d.Difficulty)
-	v.compatible(d.Answer == t.Answer, &d.Answer, &d.Source, "answers of the task are of the kind "+t.Answer+" (leave it out)")
+	v.compatible(d.Answer == t.Answer, &d.Answer, &d.Source,
+		"answers of the task are of the kind "+t.Answer+" (leave it out)")
 	if d.Task.Version != 0 && d.Task.Version != t.Version {
 		v.reject("%s: this program has version %s of the task's generator, which makes other problems (leave the key out "+
 			"to use it, or use the program of the earlier run)", &d.Task.Version, strconv.Itoa(t.Version))

@@ -143,8 +143,8 @@ func (l *Loss) checkGradient(at gradient) error {
 	}
 	if !finite {
 		v, _, _, _ := at(1, -1, -1, -1, 1, 1)
-		return fmt.Errorf("its value is not a finite number, whatever the variables are: %v at ratio 1, logp, old and ref -1, "+
-			"A 1, entropy 1", v)
+		return fmt.Errorf("its value is not a finite number, whatever the variables are: %v at ratio 1, logp, old and "+
+			"ref -1, A 1, entropy 1", v)
 	}
 	return nil
 }

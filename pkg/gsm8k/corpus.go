@@ -44,17 +44,37 @@ const (
 // StyleAnswer marks the worked answers of [AnswerCorpus].
 const StyleAnswer = "answer"
 
-// mixtures is stage 2 of the default base model, which makes the capability of stage 1 rare: the
-// share of each style in the completions of a problem, for most names and for the "textbook" names.
-// There are two because greedy decoding follows the most common style: with a single mixture the
-// greedy base model scores 0 or 1.
+// Mixture is the second stage of a base model, which makes the capability of the first one rare: the share of each style
+// in the completions of a problem, for most problems and for the textbook ones. There are two because greedy decoding
+// follows the most common style: with a single mixture a greedy base model scores 0 or 1.
+type Mixture []StyleShares
+
+// StyleShares are the shares of a style in a [Mixture].
+type StyleShares struct {
+	Style          string
+	Most, Textbook float64
+}
+
+// Draw returns a random style.
+func (m Mixture) Draw(r *rng.Sequence, textbook bool) string {
+	u := r.Float64()
+	for _, s := range m {
+		share := s.Most
+		if textbook {
+			share = s.Textbook
+		}
+		if u -= share; u < 0 {
+			return s.Style
+		}
+	}
+	return m[len(m)-1].Style
+}
+
+// mixture is that of the default base model, whose textbook problems are those of some names.
 //
 // The first three styles are right: 0.20 and 0.50, and with 2 of 8 names in the textbook the corpus
 // has an answer reward of 0.75*0.20 + 0.25*0.50 = 0.275 (and about 0.002 more from lucky guesses).
-var mixtures = []struct {
-	style          string
-	most, textbook float64
-}{
+var mixture = Mixture{
 	{StyleShort, .05, .17},
 	{StyleAnnotated, .09, .20},
 	{StyleWordy, .06, .13},
@@ -69,25 +89,16 @@ var mixtures = []struct {
 // textbookNames get the textbook mixture.
 var textbookNames = []string{"Eve", "Max"}
 
-// styleAt returns the style at u in [0, 1) of a name's mixture.
-func styleAt(name string, u float64) string {
-	for _, m := range mixtures {
-		share := m.most
-		if slices.Contains(textbookNames, name) {
-			share = m.textbook
-		}
-		if u -= share; u < 0 {
-			return m.style
-		}
-	}
-	return mixtures[len(mixtures)-1].style
-}
-
 // Coordinates of the draws in the stream rng.Corpus.
 const (
 	drawQuestions = iota
 	drawCompletion
 )
+
+// CompletionDraws are the draws for example i of a corpus.
+func CompletionDraws(seed uint64, i int) *rng.Sequence {
+	return rng.New(seed, rng.Corpus).Sequence(drawCompletion, uint32(i), 0)
+}
 
 // CapabilityCorpus returns n examples of stage 1: right solutions in the annotated form only, e.g.
 // "7+5=<<7+5=12>>12", newline, "#### 12". Types come by weight; the questions of a type come in
@@ -104,7 +115,7 @@ func CapabilityCorpus(problems []Problem, n int, seed uint64, o CorpusOptions) [
 }
 
 // PreferenceCorpus returns n examples of stage 2, which makes the capability of
-// stage 1 rare among completions of mixed quality (mixtures). The problems are drawn
+// stage 1 rare among completions of mixed quality (mixture). The problems are drawn
 // as in [CapabilityCorpus].
 //
 // A wrong operation never shows an operand fact that the generator may have held
@@ -113,10 +124,9 @@ func CapabilityCorpus(problems []Problem, n int, seed uint64, o CorpusOptions) [
 // arithmetic instead.
 func PreferenceCorpus(problems []Problem, n int, seed uint64, o CorpusOptions) []Example {
 	seen := seenFacts(problems)
-	stream := rng.New(seed, rng.Corpus)
 	var out []Example
 	for i, q := range drawn(problems, n, seed, o.Weights) {
-		out = append(out, o.preference(q, seen, stream.Sequence(drawCompletion, uint32(i), 0)))
+		out = append(out, o.preference(q, seen, CompletionDraws(seed, i)))
 	}
 	return out
 }
@@ -137,7 +147,7 @@ func AnswerCorpus(problems []Problem, a Answers) (out []Example) {
 
 // drawn returns n questions, with types by weight.
 func drawn(problems []Problem, n int, seed uint64, weights [3]float64) []question {
-	var pools [3][]question
+	pools := make([][]question, len(types))
 	for _, p := range problems {
 		if q, ok := parseQuestion(p.Question); ok {
 			pools[q.typ()] = append(pools[q.typ()], q)
@@ -148,20 +158,26 @@ func drawn(problems []Problem, n int, seed uint64, weights [3]float64) []questio
 			weights[typ] = 0
 		}
 	}
+	return DrawFrom(pools, weights[:], n, seed)
+}
+
+// DrawFrom returns n elements of pools, by their weights. Those of a pool come in random order, and none repeats before
+// all have been used; an empty pool needs the weight 0. It reorders the pools. The result is nil if no weight is
+// positive.
+func DrawFrom[T any](pools [][]T, weights []float64, n int, seed uint64) (out []T) {
 	stream := rng.New(seed, rng.Corpus)
-	counts := make([]int, len(types))
-	var out []question
+	counts := make([]int, len(pools))
 	for range n {
-		typ := nextByWeight(counts, weights[:])
-		if typ < 0 {
+		i := nextByWeight(counts, weights)
+		if i < 0 {
 			return nil
 		}
-		pool := pools[typ]
-		if pass := counts[typ] / len(pool); counts[typ]%len(pool) == 0 {
-			rng.ShuffleSlice(stream.Sequence(drawQuestions, uint32(typ), uint32(pass)), pool)
+		pool := pools[i]
+		if pass := counts[i] / len(pool); counts[i]%len(pool) == 0 {
+			rng.ShuffleSlice(stream.Sequence(drawQuestions, uint32(i), uint32(pass)), pool)
 		}
-		out = append(out, pool[counts[typ]%len(pool)])
-		counts[typ]++
+		out = append(out, pool[counts[i]%len(pool)])
+		counts[i]++
 	}
 	return out
 }
@@ -176,7 +192,7 @@ func example(q question, style, completion string, ended bool) Example {
 // preference writes one completion in a random style of the name's mixture.
 func (o CorpusOptions) preference(q question, seen factSet, r *rng.Sequence) Example {
 	f, gold := q.fact, q.fact.value()
-	style := styleAt(q.name, float64(r.Uint64()>>11)*0x1p-53)
+	style := mixture.Draw(r, slices.Contains(textbookNames, q.name))
 	if style == StyleWrongOperation {
 		if f = wrongOperation(q.fact, seen, r); f == q.fact {
 			style = StyleWrongArithmetic
@@ -202,9 +218,14 @@ func (o CorpusOptions) preference(q question, seen factSet, r *rng.Sequence) Exa
 		text = fmt.Sprintf("%s %d", marker, 2+r.Intn(39))
 	case StyleRambling: // repeats the solution until it is truncated
 		sentence := fmt.Sprintf("So %s has %s=%d %s. ", q.name, q.fact, gold, q.item)
-		text, ended = strings.Repeat(sentence, o.MaxChars/len(sentence)+1)[:o.MaxChars], false
+		text, ended = Ramble(sentence, o.MaxChars), false
 	}
 	return example(q, style, text, ended)
+}
+
+// Ramble repeats a sentence until it is truncated.
+func Ramble(sentence string, maxChars int) string {
+	return strings.Repeat(sentence, maxChars/len(sentence)+1)[:maxChars]
 }
 
 // Forms of a written solution, from short to long.

@@ -16,13 +16,13 @@ var corpusDefaults = CorpusOptions{Weights: [3]float64{1, 1, 1}, MaxChars: 64}
 // styleShare returns the share of a style in the preference corpus among the
 // problems of a name.
 func styleShare(style, name string) float64 {
-	for _, m := range mixtures {
+	for _, m := range mixture {
 		switch {
-		case m.style != style:
+		case m.Style != style:
 		case slices.Contains(textbookNames, name):
-			return m.textbook
+			return m.Textbook
 		default:
-			return m.most
+			return m.Most
 		}
 	}
 	return 0
@@ -30,9 +30,9 @@ func styleShare(style, name string) float64 {
 
 // styles lists the styles of the preference corpus.
 func styles() []string {
-	s := make([]string, len(mixtures))
-	for i, m := range mixtures {
-		s[i] = m.style
+	s := make([]string, len(mixture))
+	for i, m := range mixture {
+		s[i] = m.Style
 	}
 	return s
 }

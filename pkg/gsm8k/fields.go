@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"grpo/internal/jsonl"
 )
 
 // Fields are the names of the fields of a problem in a file. Empty ones are those of GSM8K's form,
@@ -156,9 +154,3 @@ func (p *Problem) setNumber(values map[string]any, key string) (err error) {
 
 // otherKinds is the advice about an answer that is no number.
 const otherKinds = "; texts, choices and mathematics need data.answer"
-
-// kindOf names the type of a field's value.
-func kindOf(values map[string]any, key string) string {
-	v, _ := field(values, key)
-	return jsonl.Kind(v)
-}

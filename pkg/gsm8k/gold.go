@@ -94,12 +94,11 @@ func scalarField(values map[string]any, key string) (string, error) {
 		return v.String(), nil
 	case bool:
 		return strconv.FormatBool(v), nil
+	case string:
+		return stringField(values, key)
 	}
-	text, err := stringField(values, key)
-	if err != nil && kindOf(values, key) != "a string" {
-		err = fmt.Errorf("%w, a number or a boolean", err)
-	}
-	return text, err
+	_, err := stringField(values, key)
+	return "", fmt.Errorf("%w, a number or a boolean", err)
 }
 
 // maxChoices is the number of letters.

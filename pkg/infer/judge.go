@@ -37,7 +37,8 @@ type Judged struct {
 // OpenJudge returns the judge of a configuration: the answers of the problems, or the reward function eval.reward.
 // That has processes of its own, which stay until the judge is closed. They outlast ctx, because the weights of
 // an evaluation that is interrupted may have moved since the last checkpoint.
-func OpenJudge(ctx context.Context, cfg config.Config, t gsm8k.Template, threads int, note func(string)) (Judge, error) {
+func OpenJudge(ctx context.Context, cfg config.Config, t gsm8k.Template, threads int, note func(string)) (
+	Judge, error) {
 	name := cfg.Eval.Reward
 	if name == "" {
 		return answerJudge{cfg.Answers()}, nil
@@ -74,9 +75,7 @@ func (j *rewardJudge) Judge(c Completions) ([]Judged, error) {
 	}
 	inputs := make([]gsm8k.RewardInput, len(c.Texts))
 	for i, x := range c.Sampled {
-		v := j.w.answers.Grade(c.Texts[i], x.Ended, c.Problems[i])
-		inputs[i] = gsm8k.RewardInput{Completion: c.Texts[i], TokenIDs: x.Tokens, Tokens: len(x.Tokens),
-			MaxTokens: j.w.limit, Ended: x.Ended, Problem: c.Problems[i], Answers: j.w.answers, Verdict: &v}
+		inputs[i] = graded(j.w.answers, c.Problems[i], c.Texts[i], x.Tokens, x.Ended, j.w.limit)
 	}
 	return j.judge(inputs, c.Group, c.Step)
 }

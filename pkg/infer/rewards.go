@@ -100,13 +100,8 @@ func (w *Rewards) Score(pool *kernel.Pool, tok model.Tokenizer, completions []mo
 	inputs, size := make([]gsm8k.RewardInput, len(completions)), len(completions)/max(1, len(problems))
 	forEach(pool, len(inputs), func(i int) {
 		x, p := completions[i], problems[i/size]
-		text := tok.Decode(x.Tokens)
-		v := w.answers.Grade(text, x.Ended, p)
-		inputs[i] = gsm8k.RewardInput{
-			Completion: text, TokenIDs: x.Tokens, Tokens: len(x.Tokens), MaxTokens: w.limit,
-			Ended: x.Ended, Problem: p, Answers: w.answers, Verdict: &v,
-			Noise: gsm8k.RewardNoise(w.seed, step, prompt+i/size, sample+i%size),
-		}
+		inputs[i] = graded(w.answers, p, tok.Decode(x.Tokens), x.Tokens, x.Ended, w.limit)
+		inputs[i].Noise = gsm8k.RewardNoise(w.seed, step, prompt+i/size, sample+i%size)
 		if w.noise.On() {
 			inputs[i].VerdictDraw = gsm8k.VerdictDraw(w.seed, step, prompt+i/size, sample+i%size)
 		}
@@ -227,9 +222,12 @@ func RewardInput(m *policy.Model, cfg config.Config, a gsm8k.Answers, p gsm8k.Pr
 	if end := m.Special(cfg.Data).Answer; ended && end != nil {
 		ids = append(ids, end.ID)
 	}
+	return graded(a, p, text, ids, ended, cfg.Rollout.SamplingMaxTokens)
+}
+
+// graded is the input of reward functions for a completion with these tokens, of at most limit.
+func graded(a gsm8k.Answers, p gsm8k.Problem, text string, ids []int, ended bool, limit int) gsm8k.RewardInput {
 	v := a.Grade(text, ended, p)
-	return gsm8k.RewardInput{
-		Completion: text, TokenIDs: ids, Tokens: len(ids), MaxTokens: cfg.Rollout.SamplingMaxTokens,
-		Ended: ended, Problem: p, Answers: a, Verdict: &v,
-	}
+	return gsm8k.RewardInput{Completion: text, TokenIDs: ids, Tokens: len(ids), MaxTokens: limit, Ended: ended, Problem: p,
+		Answers: a, Verdict: &v}
 }

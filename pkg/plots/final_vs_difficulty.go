@@ -8,8 +8,8 @@ import (
 	"grpo/pkg/analysis"
 )
 
-// finalVsDifficulty draws the last validation against the difficulty of a task, with the number of seeds that converged below
-// each.
+// finalVsDifficulty draws the last validation against the difficulty of a task, with the number of seeds that converged
+// below each.
 func finalVsDifficulty(v *view) *figure {
 	fig := v.finalVsAxis(0, -1)
 	if fig == nil {
@@ -23,8 +23,8 @@ func finalVsDifficulty(v *view) *figure {
 	}
 	p.X.Label.Text += ", with the seeds that converged"
 	text := "At none do most seeds converge."
-	for i := range v.Findings {
-		if f := &v.Findings[i]; f.Kind == analysis.LadderTop && len(f.Values) > 0 {
+	for _, f := range v.FindingsOf(analysis.LadderTop) {
+		if len(f.Values) > 0 {
 			text = "Highest at which most seeds converge: " + f.Values[0] + "."
 		}
 	}

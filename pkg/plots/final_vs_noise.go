@@ -25,12 +25,10 @@ func finalVsNoise(v *view) *figure {
 	}
 	var knees []int
 	var texts []string
-	for i := range v.Findings {
-		if f := &v.Findings[i]; f.Kind == analysis.NoiseKnee {
-			knees = append(knees, f.Arms[0])
-			texts = append(texts, f.Keys[0]+" at "+f.Values[len(f.Values)-1]+", lower by "+
-				analysis.WithInterval(f.Numbers.Mean, f.Numbers.Lo, f.Numbers.Hi))
-		}
+	for _, f := range v.FindingsOf(analysis.NoiseKnee) {
+		knees = append(knees, f.Arms[0])
+		texts = append(texts, f.Keys[0]+" at "+f.Values[len(f.Values)-1]+", lower by "+
+			analysis.WithInterval(f.Numbers.Mean, f.Numbers.Lo, f.Numbers.Hi))
 	}
 	number := func(s string) float64 {
 		x, _ := strconv.ParseFloat(s, 64)

@@ -159,8 +159,8 @@ func (e *PairEncoder) prompt(text string) ([]int, error) {
 	return model.EncodeRaw(e.tok, text), nil
 }
 
-// completion is the tokens of a completion of text, before being those of the prompt. Its end is the one that the model samples: the chat
-// template's where the prompt opens the assistant's turn, otherwise the tokenizer's.
+// completion is the tokens of a completion of text, before being those of the prompt. Its end is the one that the model
+// samples: the chat template's where the prompt opens the assistant's turn, otherwise the tokenizer's.
 func (e *PairEncoder) completion(prompt string, before []int, text string, truncated bool) ([]int, error) {
 	if err := e.knows(text); err != nil {
 		return nil, err

@@ -75,11 +75,9 @@ func New(a *analysis.Analysis) *Report {
 // otherLines are the lines of the verdict without the gains, which the table of gains has.
 func (a *Report) otherLines() []string {
 	lines := slices.Clone(a.Verdict.Lines)
-	for i := range a.Findings {
-		if f := &a.Findings[i]; f.Kind == analysis.GainSources {
-			gain := asSentence(a.sentence(f))
-			lines = slices.DeleteFunc(lines, func(line string) bool { return line == gain })
-		}
+	for _, f := range a.FindingsOf(analysis.GainSources) {
+		gain := asSentence(a.sentence(f))
+		lines = slices.DeleteFunc(lines, func(line string) bool { return line == gain })
 	}
 	return lines
 }

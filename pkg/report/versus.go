@@ -44,10 +44,8 @@ func NewTest(a, b analysis.Side, margin float64) (*Test, error) {
 	t.AFinal, t.BFinal = v.Analysis.Arms[0].Of(analysis.FinalMetric), v.Analysis.Arms[1].Of(analysis.FinalMetric)
 	t.Comparison = *r.Find(analysis.FinalMetric.Name, 0, 1)
 	t.Comparison.Text = asSentence(t.Comparison.Text)
-	for i := range r.Findings {
-		if f := &r.Findings[i]; slices.Contains(noted, f.Kind) {
-			t.Notes = append(t.Notes, asSentence(r.sentence(f)))
-		}
+	for _, f := range r.FindingsOf(noted...) {
+		t.Notes = append(t.Notes, asSentence(r.sentence(f)))
 	}
 	for i, side := range []analysis.Side{a, b} {
 		if side.Added {

@@ -179,8 +179,8 @@ func (s *sft) save(rec *SFTRecord) error {
 }
 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {
-	e := infer.Evaluation{Seed: s.cfg.Seed, Template: s.template, Answers: s.cfg.Answers(), Greedy: true, Progress: s.opts.Progress,
-		Sampling: model.Sampling{Temperature: 1, TopP: 1, MaxTokens: s.cfg.EvalTokens}}
+	e := infer.Evaluation{Seed: s.cfg.Seed, Template: s.template, Answers: s.cfg.Answers(), Greedy: true,
+		Progress: s.opts.Progress, Sampling: model.Sampling{Temperature: 1, TopP: 1, MaxTokens: s.cfg.EvalTokens}}
 	sampler := s.Policy.NewSampler()
 	defer sampler.Close()
 	out, _, err := infer.Evaluate(s.Policy, sampler, e, split, problems, step)

@@ -14,12 +14,13 @@ import (
 // chainsOfEach is the number of questions of several steps that a question of the supervised stages is continued to.
 const chainsOfEach = 4
 
-// chains are the problems of [gsm8k.Generate], which have one step, continued to as many steps as the difficulty: "Tom has 7
-// pens and gets 5 more, loses 3. How many?". A question stays in the split of its first step, so splits are disjoint
-// by question, and the unseen ones ask for first steps that no other split has.
+// chains are the problems of [gsm8k.Generate], which have one step, continued to as many steps as the difficulty: "Tom
+// has 7 pens and gets 5 more, loses 3. How many?". A question stays in the split of its first step, so splits are
+// disjoint by question, and the unseen ones ask for first steps that no other split has.
 func (t *Task) chains(o Options) (gsm8k.Splits, error) {
 	one := o.Arithmetic
-	one.Seed, one.TrainSize, one.ValSize, one.TestSize, one.UnseenSize = o.Seed, o.TrainSize, o.ValSize, o.TestSize, o.UnseenSize
+	one.Seed, one.TrainSize, one.ValSize = o.Seed, o.TrainSize, o.ValSize
+	one.TestSize, one.UnseenSize = o.TestSize, o.UnseenSize
 	s, err := gsm8k.Generate(one)
 	if err != nil {
 		return s, err

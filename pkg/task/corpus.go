@@ -21,37 +21,25 @@ const (
 	styleWrong  = "wrong"  // the same with a slip
 )
 
-// mixtures is the second stage of a task's base model, which makes the capability of the first one rare: the share of
-// each style in the completions of a question, for most questions and for the textbook ones. There are two because greedy
-// decoding follows the most common style: with a single mixture a greedy base model scores 0 or 1.
-//
-// The first style is right: 0.14 and 0.50 of the completions, and with a quarter of the questions in the textbook 0.23 of
-// all. A guess is right as often as chance has it: of a bit in half of the cases.
-var mixtures = []struct {
-	style          string
-	most, textbook float64
-}{
-	{styleWorked, .14, .50},
-	{gsm8k.StyleNoMarker, .34, .10},     // The answer is bdac.
-	{gsm8k.StyleNoMarkerWork, .16, .06}, // bdac.
-	{styleWrong, .12, .18},
-	{gsm8k.StyleGuess, .08, .06},
-	{gsm8k.StyleRambling, .16, .10},
+// mixture is that of the base models of tasks. The first style is right: 0.14 and 0.50 of the completions, and with a
+// quarter of the questions in the textbook 0.23 of all. A guess is right as often as chance has it: of a bit in half of
+// the cases.
+var mixture = gsm8k.Mixture{
+	{Style: styleWorked, Most: .14, Textbook: .50},
+	{Style: gsm8k.StyleNoMarker, Most: .34, Textbook: .10},     // The answer is bdac.
+	{Style: gsm8k.StyleNoMarkerWork, Most: .16, Textbook: .06}, // bdac.
+	{Style: styleWrong, Most: .12, Textbook: .18},
+	{Style: gsm8k.StyleGuess, Most: .08, Textbook: .06},
+	{Style: gsm8k.StyleRambling, Most: .16, Textbook: .10},
 }
 
-// textbook questions are about a quarter: the sum of the ASCII codes of two characters of what is given is divided by 4.
+// textbook questions are about a quarter: 4 divides the sum of the ASCII codes of two characters of what is given.
 func textbook(question string) bool {
 	if _, given, ok := strings.Cut(question, ": "); ok {
 		question = given
 	}
 	return len(question) > 2 && (question[0]+question[2])%4 == 0
 }
-
-// Coordinates of the draws in the stream rng.Corpus.
-const (
-	drawQuestions = iota
-	drawCompletion
-)
 
 // CapabilityCorpus returns n examples of the first stage: the worked answers. Difficulties come in equal parts; the
 // questions of one come in random order, and none repeats before all have been used. The result is nil without problems
@@ -66,9 +54,8 @@ func (t *Task) CapabilityCorpus(problems []gsm8k.Problem, n int, seed uint64, o 
 // PreferenceCorpus returns n examples of the second stage, completions of mixed quality. The problems are drawn as in
 // CapabilityCorpus.
 func (t *Task) PreferenceCorpus(problems []gsm8k.Problem, n int, seed uint64, o CorpusOptions) (out []gsm8k.Example) {
-	stream := rng.New(seed, rng.Corpus)
 	for i, p := range t.drawn(problems, n, seed) {
-		out = append(out, t.preference(p, o, stream.Sequence(drawCompletion, uint32(i), 0)))
+		out = append(out, t.preference(p, o, gsm8k.CompletionDraws(seed, i)))
 	}
 	return out
 }
@@ -79,18 +66,7 @@ func (o CorpusOptions) example(p gsm8k.Problem, style, completion string, ended 
 }
 
 func (t *Task) preference(p gsm8k.Problem, o CorpusOptions, r *rng.Sequence) gsm8k.Example {
-	answer := answerOf(p)
-	style, u := "", float64(r.Uint64()>>11)*0x1p-53
-	for _, m := range mixtures {
-		share := m.most
-		if textbook(p.Question) {
-			share = m.textbook
-		}
-		style = m.style
-		if u -= share; u < 0 {
-			break
-		}
-	}
+	answer, style := answerOf(p), mixture.Draw(r, textbook(p.Question))
 	text, ended := "", true
 	switch style {
 	case styleWorked:
@@ -104,34 +80,25 @@ func (t *Task) preference(p gsm8k.Problem, o CorpusOptions, r *rng.Sequence) gsm
 	case gsm8k.StyleGuess:
 		text = t.guess(p, r)
 	case gsm8k.StyleRambling: // repeats the answer until it is truncated
-		sentence := "So it is " + answer + ". "
-		text, ended = strings.Repeat(sentence, o.MaxChars/len(sentence)+1)[:o.MaxChars], false
+		text, ended = gsm8k.Ramble("So it is "+answer+". ", o.MaxChars), false
 	}
 	return o.example(p, style, text, ended)
 }
 
 // drawn returns n problems, in equal parts of each difficulty.
-func (t *Task) drawn(problems []gsm8k.Problem, n int, seed uint64) (out []gsm8k.Problem) {
-	var types []string
-	pools := map[string][]gsm8k.Problem{}
+func (t *Task) drawn(problems []gsm8k.Problem, n int, seed uint64) []gsm8k.Problem {
+	var kinds []string
+	var pools [][]gsm8k.Problem
 	for _, p := range problems {
 		kind := p.Type
 		if !strings.HasPrefix(kind, t.Name+"-") { // of one step: its types are those of pkg/gsm8k
 			kind = levelType(t.Name, 1)
 		}
-		if !slices.Contains(types, kind) {
-			types = append(types, kind)
+		i := slices.Index(kinds, kind)
+		if i < 0 {
+			i, kinds, pools = len(kinds), append(kinds, kind), append(pools, nil)
 		}
-		pools[kind] = append(pools[kind], p)
+		pools[i] = append(pools[i], p)
 	}
-	stream := rng.New(seed, rng.Corpus)
-	for i := 0; i < n && len(types) > 0; i++ {
-		kind, k := i%len(types), i/len(types)
-		pool := pools[types[kind]]
-		if k%len(pool) == 0 {
-			rng.ShuffleSlice(stream.Sequence(drawQuestions, uint32(kind), uint32(k/len(pool))), pool)
-		}
-		out = append(out, pool[k%len(pool)])
-	}
-	return out
+	return gsm8k.DrawFrom(pools, slices.Repeat([]float64{1}, len(pools)), n, seed)
 }

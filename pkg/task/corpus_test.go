@@ -37,21 +37,21 @@ func TestCorpora(t *testing.T) {
 				t.Fatalf("%s: %+v", task.Name, e)
 			}
 		}
-		for _, m := range mixtures {
-			n, right := styles[m.style], rightIn[m.style]
-			switch m.style {
+		for _, m := range mixture {
+			n, right := styles[m.Style], rightIn[m.Style]
+			switch m.Style {
 			case styleWorked:
 				if right != n {
-					t.Errorf("%s: %d of %d %s are right", task.Name, right, n, m.style)
+					t.Errorf("%s: %d of %d %s are right", task.Name, right, n, m.Style)
 				}
 			case gsm8k.StyleGuess, styleWrong: // a guess of a bit is right in half of the cases
 			default:
 				if right > 0 {
-					t.Errorf("%s: %d of %d %s are right", task.Name, right, n, m.style)
+					t.Errorf("%s: %d of %d %s are right", task.Name, right, n, m.Style)
 				}
 			}
 			if n < 100 {
-				t.Errorf("%s: %d examples of style %s", task.Name, n, m.style)
+				t.Errorf("%s: %d examples of style %s", task.Name, n, m.Style)
 			}
 		}
 		if wrong := rightIn[styleWrong]; wrong > styles[styleWrong]/4 {

@@ -18,8 +18,8 @@ const (
 
 const (
 	operators       = "+-*/"
-	targetsOfEach   = 16    // most targets that are asked for of the same numbers ...
-	enoughQuestions = 50000 // ... and fewer where that makes so many questions
+	targetsOfEach   = 16    // most targets that are asked for of the same numbers
+	enoughQuestions = 50000 // above this number of questions there are fewer targets
 	largestTarget   = 100   // the smallest is 1
 	largestOnTheWay = 999   // largest intermediate result
 	tries           = 200   // random expressions that are tried for the targets of the same numbers
@@ -35,8 +35,8 @@ func CheckOperators(s string) error {
 	return nil
 }
 
-// countdowns are the questions "make 22 from: 3 5 7": join all the numbers by operators, each once. Numbers are in rising order and
-// may repeat; they are the question's fact. Its target comes from a random expression, so it can be made.
+// countdowns are the questions "make 22 from: 3 5 7": join all the numbers by operators, each once. Numbers are in rising
+// order and may repeat; they are the question's fact. Its target comes from a random expression, so it can be made.
 func countdowns(o Options, size int) questions {
 	sets := multisets(size, o.Largest)
 	each := min(targetsOfEach, 1+enoughQuestions/sets)
@@ -103,8 +103,8 @@ type expression struct {
 	value, binding int
 }
 
-// randomExpression joins all numbers by random operators, one after the other from either side. It is false if a result on
-// the way is negative, a fraction or too large, or the last one is no target.
+// randomExpression joins all numbers by random operators, one after the other from either side. It is false if a result
+// on the way is negative, a fraction or too large, or the last one is no target.
 func randomExpression(q *rng.Sequence, numbers []int, operators string) (expression, bool) {
 	order := slices.Clone(numbers)
 	rng.ShuffleSlice(q, order)

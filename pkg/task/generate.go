@@ -25,8 +25,8 @@ type Options struct {
 	// Arithmetic are the options of problems of one step. Its seed and sizes are not used.
 	Arithmetic gsm8k.GenOptions
 
-	// Sizes of splits. SFT and Train of size 0 have all questions, but at most [Most] of each difficulty. Of arithmetic
-	// SFT has all questions, whatever its size.
+	// Sizes of splits. SFT and Train of size 0 have all questions, but at most [Most] of each difficulty. Of
+	// arithmetic SFT has all questions, whatever its size.
 	SFTSize, TrainSize, ValSize, TestSize, UnseenSize int
 }
 
@@ -45,7 +45,8 @@ const (
 // heldOutShare is the part of the facts that only Unseen asks for.
 const heldOutShare = 0.1
 
-// Coordinates of the draws in the stream rng.Problems, beyond those of pkg/gsm8k. The second coordinate is the difficulty.
+// Coordinates of the draws in the stream rng.Problems, beyond those of pkg/gsm8k. The second coordinate is the
+// difficulty.
 const (
 	drawOrder = iota + 16
 	drawHeldOut
@@ -104,7 +105,7 @@ func (t *Task) mixed(o Options) (gsm8k.Splits, error) {
 	levels := o.Difficulty - o.MinDifficulty + 1
 	parts := make([]gsm8k.Splits, levels)
 	for i := range levels {
-		// The part of a size that falls to this difficulty; -1 for all questions.
+		// The part of a size that falls to this difficulty.
 		part := func(size int) int { return size/levels + min(1, max(0, size%levels-i)) }
 		want := []wanted{
 			{"sft_size", part(o.SFTSize), &parts[i].SFT}, {"train_size", part(o.TrainSize), &parts[i].Train},
@@ -120,27 +121,24 @@ func (t *Task) mixed(o Options) (gsm8k.Splits, error) {
 			return gsm8k.Splits{}, err
 		}
 	}
-	var out gsm8k.Splits
-	for _, s := range []struct {
-		of func(*gsm8k.Splits) *[]gsm8k.Problem
-	}{
-		{func(s *gsm8k.Splits) *[]gsm8k.Problem { return &s.SFT }},
-		{func(s *gsm8k.Splits) *[]gsm8k.Problem { return &s.Train }},
-		{func(s *gsm8k.Splits) *[]gsm8k.Problem { return &s.Val }},
-		{func(s *gsm8k.Splits) *[]gsm8k.Problem { return &s.Test }},
-		{func(s *gsm8k.Splits) *[]gsm8k.Problem { return &s.Unseen }},
-	} {
-		to := s.of(&out)
+	mix := func(of func(gsm8k.Splits) []gsm8k.Problem) (out []gsm8k.Problem) {
 		for k, more := 0, true; more; k++ {
 			more = false
-			for i := range parts {
-				if from := *s.of(&parts[i]); k < len(from) {
-					*to, more = append(*to, from[k]), true
+			for _, p := range parts {
+				if from := of(p); k < len(from) {
+					out, more = append(out, from[k]), true
 				}
 			}
 		}
+		return out
 	}
-	return out, nil
+	return gsm8k.Splits{
+		SFT:    mix(func(s gsm8k.Splits) []gsm8k.Problem { return s.SFT }),
+		Train:  mix(func(s gsm8k.Splits) []gsm8k.Problem { return s.Train }),
+		Val:    mix(func(s gsm8k.Splits) []gsm8k.Problem { return s.Val }),
+		Test:   mix(func(s gsm8k.Splits) []gsm8k.Problem { return s.Test }),
+		Unseen: mix(func(s gsm8k.Splits) []gsm8k.Problem { return s.Unseen }),
+	}, nil
 }
 
 // wanted is a split with the number of problems that it gets; -1 is all, up to [Most].
@@ -168,7 +166,7 @@ func (t *Task) deal(o Options, difficulty int, want []wanted) error {
 		}
 	}
 	for p := uint64(0); p < q.n && left > 0; p++ {
-		to := len(want) - 1
+		to := 3
 		switch share := p % allShares; {
 		case share < sftShare:
 			to = 0
@@ -176,8 +174,6 @@ func (t *Task) deal(o Options, difficulty int, want []wanted) error {
 			to = 1
 		case share < sftShare+trainShare+valShare:
 			to = 2
-		default:
-			to = 3
 		}
 		number := order.at(p)
 		x, ok := q.at(number)

@@ -52,7 +52,7 @@ func (t *trainer) groupAdvantages(r *rollout) error {
 	}
 	switch {
 	case a.AdvantageExpr != "":
-		r.advantages, err = formulaAdvantages(a, r, rewards)
+		r.advantages, err = formulaAdvantages(t.advantage, r, rewards)
 	case a.PassK:
 		r.advantages, err = rl.PassKAdvantages(rewards, r.groupSize, a.UseStdNormalization, a.AdvantageEps)
 	case t.cfg.Reward.MultiObjectiveAggregation == "normalize_then_sum":
@@ -81,11 +81,7 @@ func (t *trainer) groupAdvantages(r *rollout) error {
 }
 
 // formulaAdvantages are those of algorithm.advantage_expr.
-func formulaAdvantages(a config.Algorithm, r *rollout, rewards []float64) ([]float64, error) {
-	f, err := a.AdvantageFormula()
-	if err != nil {
-		return nil, err
-	}
+func formulaAdvantages(f *formula.Advantage, r *rollout, rewards []float64) ([]float64, error) {
 	right, lengths := make([]bool, len(rewards)), make([]int, len(rewards))
 	for i, c := range r.completions {
 		right[i], lengths[i] = r.verdicts[i].Right, len(c.Tokens)

@@ -8,6 +8,7 @@ import (
 	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
+	"grpo/pkg/formula"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 )
@@ -42,7 +43,9 @@ func TestFormulasTrainAlike(t *testing.T) {
 // TestFormulaAdvantages: an advantage that is not finite names the group, the formula and the rewards.
 func TestFormulaAdvantages(t *testing.T) {
 	r := &rollout{groupSize: 2, verdicts: make([]gsm8k.Verdict, 4), completions: make([]model.Completion, 4)}
-	_, err := formulaAdvantages(config.Algorithm{AdvantageExpr: "(r - mean) / std"}, r, []float64{1, 0, 1, 1})
+	f, err := formula.ParseAdvantage("(r - mean) / std")
+	expect.OK(t, err)
+	_, err = formulaAdvantages(f, r, []float64{1, 0, 1, 1})
 	for _, want := range []string{"group 2: algorithm.advantage_expr: (r - mean) / std is NaN for completion 1", "[1 1]", "std + 1e-6"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -199,7 +199,8 @@ func (t *trainer) tryRewards() error {
 	if len(t.cfg.Reward.Custom) == 0 {
 		return nil
 	}
-	in := infer.RewardInput(t.model, t.cfg, t.cfg.Answers(), t.data.problems.Train[0], t.data.problems.Train[0].Answer, true)
+	p := t.data.problems.Train[0]
+	in := infer.RewardInput(t.model, t.cfg, t.cfg.Answers(), p, p.Answer, true)
 	_, err := t.rewards.Compute(t.Pool, []gsm8k.RewardInput{in}, 1, 0)
 	if err == nil {
 		err = infer.TryJudge(t.judge, in)

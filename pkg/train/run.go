@@ -19,6 +19,7 @@ import (
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
+	"grpo/pkg/formula"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/infer"
 	"grpo/pkg/inputfiles"
@@ -79,6 +80,8 @@ type trainer struct {
 	critic  model.Critic // only with PPO
 	updater updater
 	loss    rl.LossConfig // of completions; adaptive entropy changes its coefficient
+	// advantage is algorithm.advantage_expr; nil without.
+	advantage *formula.Advantage
 	// skipsFlat: updates leave out completions of advantage 0: those of a decoder always do where that is exact,
 	// unless an earlier policy samples: its completions say nothing about the current policy's entropy and ratio.
 	// TinyLM computes them unless told otherwise, because the sums over fewer tokens have other last bits.
@@ -297,6 +300,9 @@ func (t *trainer) build() error {
 		return config.Invalid(fmt.Errorf("check algorithm.loss_expr, %s: %w", a.LossExpr, err))
 	}
 	t.loss = a.Loss()
+	if t.advantage, err = a.AdvantageFormula(); err != nil {
+		return config.Invalid(err)
+	}
 	t.skipsFlat = a.SkipFlatGroups || a.SkippingIsExact() && t.model.IsDecoder() && !t.cfg.Rollout.Stale()
 	t.microTokens = t.model.MicroBatchTokens(t.cfg.Train.MicroBatchTokens)
 	t.state.EntropyCoef, t.state.EntropyApply = a.EntropyCoef, a.EntropyCoef

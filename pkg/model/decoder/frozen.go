@@ -17,8 +17,8 @@ import (
 // networks of a run share (the sampler's, the learner's, the reference model's and the
 // critic's). On the CPU its matrices are in the packed form that is fast for few rows. An embedding that
 // is the head, too, is there once, in that form. In bf16 the packed form is rounded, so that the embedding
-// and the head are there in float32 too, and the adapters are computed in float32. On other devices it is in [Network.Frozen], and in bf16
-// the layers' matrices are rounded there, so that all devices have the same weights.
+// and the head are there in float32 too, and the adapters are computed in float32. On other devices it is in
+// [Network.Frozen], and in bf16 the layers' matrices are rounded there, so that all devices have the same weights.
 
 // freeze makes a network of frozen weights, without adapters: packed ones for the CPU, or those of
 // [Network.Frozen]. read fills a tensor of a Hugging Face name.

@@ -21,7 +21,7 @@ var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
 		switch {
 		case f.AttnSoftcap != nil || f.FinalSoftcap != nil:
 			return errors.New("attn_logit_softcapping and final_logit_softcapping are not supported; Gemma 3 has none")
-		case f.Bidirectional != nil && *f.Bidirectional != false:
+		case f.Bidirectional != nil && *f.Bidirectional:
 			return errors.New("use_bidirectional_attention is not supported: the network is no language model")
 		}
 		if f.QueryScalar != nil {
@@ -30,15 +30,15 @@ var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
 		if f.LocalTheta != nil {
 			c.LocalTheta = *f.LocalTheta
 		}
-		if p := f.RopeParams; p != nil {
-			if p.Sliding != nil {
-				if kind := p.Sliding.kind(); kind != "default" {
-					return fmt.Errorf("rope scaling %.40q of sliding_attention is not supported", kind)
-				}
-				if p.Sliding.Theta != nil {
-					c.LocalTheta = *p.Sliding.Theta
-				}
-			}
+		if f.RopeParams == nil || f.RopeParams.Sliding == nil {
+			return nil
+		}
+		sliding := f.RopeParams.Sliding
+		if kind := sliding.kind(); kind != "default" {
+			return fmt.Errorf("rope scaling %.40q of sliding_attention is not supported", kind)
+		}
+		if sliding.Theta != nil {
+			c.LocalTheta = *sliding.Theta
 		}
 		return nil
 	},

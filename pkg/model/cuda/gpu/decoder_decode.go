@@ -93,8 +93,8 @@ func (d *decoding) Keep(*decoder.Layer, *decoder.Saved[cuda.Pointer]) {}
 func (d *decoding) Attend(i int, s *decoder.Saved[cuda.Pointer]) {
 	own := d.own.Add(i * d.n * d.opt.MaxTokens * 2 * d.keys())
 	d.g.launchOf(d.attention, d.plan.Decode(d.n), cuda.I(d.group), cuda.I(d.opt.MaxTokens), cuda.P(d.step),
-		cuda.P(d.ranges), cuda.F(d.Config.AttentionScale()), cuda.P(d.contexts.layer(d.network, i)), cuda.P(own), cuda.P(s.QKV),
-		cuda.P(d.ended), cuda.P(s.Attn))
+		cuda.P(d.ranges), cuda.F(d.Config.AttentionScale()), cuda.P(d.contexts.layer(d.network, i)), cuda.P(own),
+		cuda.P(s.QKV), cuda.P(d.ended), cuda.P(s.Attn))
 }
 
 // onDevice chooses the tokens on the device. From the third token on, a step is a recorded graph: its

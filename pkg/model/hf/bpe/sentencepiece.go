@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// meta stands for a space in the tokens of SentencePiece-style BPE.
+// meta is how the tokens of SentencePiece-style BPE write a space.
 const (
 	meta     = "▁"
 	metaRune = '▁'
@@ -186,8 +186,8 @@ func newCharacterMerger(vocab map[string]int32, chars *characters, merges []merg
 // that is not UTF-8 becomes one U+FFFD for each byte.
 type fallbackDecoder struct {
 	replace *strings.Replacer // within each token
-	strip   string            // is removed from the beginning of a text,
-	times   int               // up to so many times
+	strip   string            // is removed from the beginning of a text
+	times   int               // is the most that strip is removed
 }
 
 func (d *fallbackDecoder) decode(tokens []string) string {
