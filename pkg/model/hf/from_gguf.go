@@ -160,7 +160,7 @@ func ggufTokenizer(f *gguf.File) (d tokenizerData, err error) {
 		d.ends[i] = token(key)
 	}
 	// As in llama.cpp; its converter omits the key for Llama 3.
-	byDefault := d.begin >= 0 && (spm || d.bpe.Pre == "llama-bpe")
+	byDefault := d.begin >= 0 && d.bpe.Begins()
 	d.addBegin = get(&m, addBeginKey, byDefault)
 	d.addByDefault = byDefault && f.Metadata[addBeginKey] == nil
 	if d.addBegin && d.begin < 0 {

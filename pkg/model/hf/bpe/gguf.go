@@ -22,12 +22,43 @@ type GGUF struct {
 	SpacePrefix bool      // llama: a space comes before each text
 }
 
-// ggufSplitters are the pre-tokenizers by their names in GGUF files.
-var ggufSplitters = map[string]func() (s *splitter, nfc, ignoreMerges bool){
-	"gpt-2":     func() (*splitter, bool, bool) { return newSplitter(false, false, 0), false, false },
-	"smollm":    func() (*splitter, bool, bool) { return newSplitter(true, false, 0), false, false },
-	"llama-bpe": func() (*splitter, bool, bool) { return newSplitter(false, true, 3), false, true },
-	"qwen2":     func() (*splitter, bool, bool) { return newSplitter(false, true, 1), true, false },
+// ggufSplit is how texts are split, and what goes with it in llama.cpp (src/llama-vocab.cpp).
+type ggufSplit struct {
+	names        string // in GGUF files
+	like         splitter
+	nfc          bool
+	ignoreMerges bool
+	begin        bool // a begin token comes before each text, unless the file says otherwise
+}
+
+// ggufSplits lack names of encoders, which put a token behind each text. Real files of OLMo-2 name dbrx, of
+// SmolLM3 smaug-bpe: its tokenizer is that of Llama 3, without its begin token.
+var ggufSplits = []ggufSplit{
+	{names: "gpt-2 phi-2 mpt olmo jais gigachat trillion granite-docling a.x-4.0 mellum exaone4"},
+	{names: "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2", like: splitter{digits: true}},
+	{names: "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2", like: splitter{cl100k: true, maxDigits: 3},
+		ignoreMerges: true, begin: true},
+	{names: "smaug-bpe glm4 glm5", like: splitter{cl100k: true, maxDigits: 3}, ignoreMerges: true},
+	{names: "dbrx chatglm-bpe", like: splitter{cl100k: true, maxDigits: 3}},
+	{names: "qwen2", like: splitter{cl100k: true, maxDigits: 1}, nfc: true},
+	{names: "deepseek-r1-qwen stablelm2 hunyuan solar-open megrez kormo grok-2", like: splitter{cl100k: true, maxDigits: 1}},
+}
+
+// split is the one that the file names; ok is false for an unknown name.
+func (g *GGUF) split() (p ggufSplit, ok bool) {
+	i := slices.IndexFunc(ggufSplits, func(p ggufSplit) bool {
+		return slices.Contains(strings.Fields(p.names), g.Pre)
+	})
+	if i < 0 {
+		return p, false
+	}
+	return ggufSplits[i], true
+}
+
+// Begins reports whether a begin token comes before each text of a file that does not say so.
+func (g *GGUF) Begins() bool {
+	p, _ := g.split()
+	return g.Model == "llama" || p.begin
 }
 
 // Token types of GGUF files. Control and user-defined tokens are matched in the text as a whole,
@@ -101,14 +132,13 @@ func FromGGUF(g GGUF) (*Tokenizer, error) {
 
 // byteLevel sets the pre-tokenizer and the merges of byte-level BPE.
 func (g *GGUF) byteLevel(t *Tokenizer) error {
-	split, ok := ggufSplitters[g.Pre]
+	p, ok := g.split()
 	if !ok {
-		return fmt.Errorf("pre-tokenizer %.40q is not supported; supported are %s", g.Pre,
-			strings.Join(slices.Sorted(maps.Keys(ggufSplitters)), ", "))
+		return fmt.Errorf("pre-tokenizer %.40q is not supported; supported are gpt-2, smollm, llama-bpe, qwen2, and other "+
+			"names of the same ways to split a text, such as dbrx and smaug-bpe", g.Pre)
 	}
-	s, nfc, ignoreMerges := split()
-	t.splitter = s
-	if nfc {
+	t.splitter = newSplitter(p.like.digits, p.like.cl100k, p.like.maxDigits)
+	if p.nfc {
 		t.normalizer, _ = (&part{Type: "NFC"}).changes()
 	}
 	pairs := make([]merge, len(g.Merges))
@@ -120,7 +150,7 @@ func (g *GGUF) byteLevel(t *Tokenizer) error {
 		pairs[i] = merge{a, b}
 	}
 	var err error
-	t.merger, err = newMerger(t.ids, pairs, ignoreMerges)
+	t.merger, err = newMerger(t.ids, pairs, p.ignoreMerges)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"grpo/internal/expect"
@@ -46,7 +47,7 @@ func TestGoldenFileOfGGUF(t *testing.T) {
 	folder := golden.Path(t, "golden", "trl2", "tokenizers")
 	var strs struct{ Strings []struct{ Text string } }
 	golden.ReadJSON(t, filepath.Join(folder, "strings.json"), &strs, "kind")
-	for name, pre := range map[string]string{"gpt2": "gpt-2", "smollm2": "smollm", "llama3-shape": "llama-bpe", "qwen3": "qwen2"} {
+	for name, pre := range map[string]string{"gpt2": "gpt-2", "smollm2": "smollm", "llama3-shape": "llama-bpe", "qwen3": "qwen2", "cl100k": "dbrx"} {
 		t.Run(name, func(t *testing.T) {
 			original := golden.File(t, "tokenizers", name, "tokenizer.json")
 			g := asGGUF(t, pre, original)
@@ -98,4 +99,39 @@ func TestGoldenFileOfGGUF(t *testing.T) {
 func TestFileOfGGUFErrors(t *testing.T) {
 	expect.Error(t, expect.Err(FileOfGGUF(GGUF{Pre: "unknown"}, -1)), "supported are")
 	expect.Error(t, expect.Err(FileOfGGUF(GGUF{Pre: "gpt-2", Tokens: []string{"a"}, Types: []int64{1}}, 1)), "begin token")
+}
+
+// Names of one split in GGUF files give equal tokenizers; other names are errors.
+func TestNamesOfSplits(t *testing.T) {
+	const text = "It's 12345 apples,\n\n  I'VE  counted 67"
+	pieces := func(pre string) (out []string) {
+		g := GGUF{Model: "gpt2", Pre: pre}
+		tok, err := FromGGUF(g)
+		expect.OK(t, err)
+		tok.splitter.split(text, func(piece string) { out = append(out, piece) })
+		return out
+	}
+	for name, same := range map[string]string{"smaug-bpe": "llama-bpe", "dbrx": "llama-bpe", "olmo": "gpt-2",
+		"deepseek-r1-qwen": "qwen2", "exaone": "smollm", "llama3": "llama-bpe"} {
+		if got, want := pieces(name), pieces(same); !slices.Equal(got, want) {
+			t.Errorf("%s splits as %q, %s as %q", name, got, same, want)
+		}
+	}
+	for name, want := range map[string]bool{"llama-bpe": true, "llama3": true, "smaug-bpe": false, "dbrx": false, "gpt-2": false} {
+		if g := (GGUF{Model: "gpt2", Pre: name}); g.Begins() != want {
+			t.Errorf("%s: a begin token by default: %v", name, !want)
+		}
+	}
+	for _, name := range []string{"tekken", "default", "smollm gpt-2", " ", ""} {
+		expect.Error(t, expect.Err(FromGGUF(GGUF{Model: "gpt2", Pre: name})), "pre-tokenizer", "supported are")
+	}
+	names := map[string]bool{}
+	for _, s := range ggufSplits {
+		for _, name := range strings.Fields(s.names) {
+			if names[name] {
+				t.Errorf("%s is in two rows", name)
+			}
+			names[name] = true
+		}
+	}
 }
