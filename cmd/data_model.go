@@ -96,6 +96,9 @@ func showPrompts(_ context.Context, s *State, o *dataShowOptions) error {
 	for _, row := range p.Special.Rows() {
 		textutil.Fprintf(w, "%s\t%s\n", row[0], row[1])
 	}
+	for _, text := range p.Stop {
+		textutil.Fprintf(w, "text that ends one\t%q\n", text)
+	}
 	textutil.Fprintf(w, "\n")
 	textutil.Fprintf(w, "prompt tokens\tproblems\tmin\tp50\tp90\tp99\tmax\tcompletion\ttoo long\n")
 	for _, l := range p.Lengths {

@@ -21,11 +21,16 @@ import (
 //     010 or 1_000;
 //   - a number is a decimal fraction with an optional exponent, and finite;
 //   - a boolean is true or false: not yes, on, True or 1;
-//   - a string is one line of printable UTF-8.
+//   - a string is one line of printable UTF-8, a [Text] may have several.
 var (
 	integerForm = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
 	numberForm  = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 )
+
+// Text is a string that may have line feeds and tabs, written in double quotes: "\n\n".
+type Text string
+
+var textType = reflect.TypeFor[Text]()
 
 // mustBe is the error for a value of the wrong type: the type wanted, the value, and perhaps a fix.
 // It completes a sentence that starts with the key.
@@ -42,10 +47,8 @@ func setScalar(v reflect.Value, text string) error {
 	t, shown := v.Type(), textutil.Show(text)
 	switch v.Kind() {
 	case reflect.String:
-		if err := checkString(text); err != nil {
-			return err
-		}
 		v.SetString(text)
+		return Check(v)
 	case reflect.Bool:
 		if text != "true" && text != "false" {
 			return mustBe(t, shown, booleanHint(text))
@@ -137,13 +140,32 @@ func SetText(v reflect.Value, text string) error {
 			return setList(v, 0, nil)
 		}
 	}
-	parts := strings.Split(inner, ",")
+	parts := splitList(inner)
 	for i, part := range parts {
 		if parts[i] = strings.TrimSpace(part); parts[i] == "" {
 			return mustBe(v.Type(), textutil.Show(text), fmt.Sprintf("element %d is empty; write a,b or [a, b]", i+1))
 		}
+		if s, err := strconv.Unquote(parts[i]); err == nil && parts[i][0] == '"' {
+			parts[i] = s
+		}
 	}
 	return setList(v, len(parts), func(i int, e reflect.Value) error { return setScalar(e, parts[i]) })
+}
+
+// splitList splits at commas, except in elements in double quotes.
+func splitList(s string) (parts []string) {
+	for {
+		quoted, err := strconv.QuotedPrefix(strings.TrimLeft(s, " "))
+		from := 0
+		if err == nil && quoted[0] == '"' {
+			from = len(s) - len(strings.TrimLeft(s, " ")) + len(quoted)
+		}
+		comma := strings.IndexByte(s[from:], ',')
+		if comma < 0 {
+			return append(parts, s)
+		}
+		parts, s = append(parts, s[:from+comma]), s[from+comma+1:]
+	}
 }
 
 // Check accepts every value that can be written and read back: finite numbers and printable
@@ -155,7 +177,11 @@ func Check(v reflect.Value) error {
 			return errors.New("must be finite")
 		}
 	case reflect.String:
-		return checkString(v.String())
+		s := v.String()
+		if v.Type() == textType {
+			s = strings.NewReplacer("\n", "", "\t", "").Replace(s)
+		}
+		return checkString(s)
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
 			if err := Check(v.Index(i)); err != nil {

@@ -66,6 +66,7 @@ func validConfig(t *rapid.T) Config {
 			Source: "generated", Answer: "number", SkipBad: rapid.Bool().Draw(t, "skip_bad"),
 			Annotations:    rapid.SampledFrom([]string{"keep", "strip", "equation"}).Draw(t, "annotations"),
 			PromptTemplate: rapid.SampledFrom([]string{"plain", "question_only", "r1_zero"}).Draw(t, "template"),
+			Stop:           stops(rapid.SliceOfN(rapid.StringMatching(`[\p{L}\p{P} \n\t]{1,9}`), 0, 2).Draw(t, "stop")),
 			GeneratorSeed:  rapid.Uint64().Draw(t, "generator_seed"),
 			WeightAdd:      floats(0, 1e300).Draw(t, "add"), WeightSub: positiveFloats(1).Draw(t, "sub"), WeightMul: floats(0, 1e-300).Draw(t, "mul"),
 			ValSize: rapid.IntRange(1, 1<<20).Draw(t, "val"), TestSize: rapid.IntRange(0, 1<<20).Draw(t, "test"),
@@ -285,4 +286,12 @@ func drawAlgorithm(t *rapid.T, c *Config) {
 			*c = before
 		}
 	}
+}
+
+func stops(texts []string) []yamldoc.Text {
+	out := []yamldoc.Text{}
+	for _, s := range texts {
+		out = append(out, yamldoc.Text(s))
+	}
+	return out
 }

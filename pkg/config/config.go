@@ -63,10 +63,12 @@ type Data struct {
 	Fields         Fields `yaml:"fields"`
 	SkipBad        bool   `yaml:"skip_bad" needs:"lines"`
 	Annotations    string `yaml:"annotations" of:"keep|strip|equation" needs:"worked-answers"`
-	PromptTemplate string `yaml:"prompt_template" of:"plain|question_only|r1_zero|chat" needs:"own-text"`
+	PromptTemplate string `yaml:"prompt_template" of:"plain|question_only|r1_zero|few_shot|chat" needs:"own-text"`
 	SystemPrompt   string `yaml:"system_prompt" neutral:"" needs:"chat"`
-	FewShot        int    `yaml:"few_shot" in:"counterOrNone" neutral:"0" needs:"chat"`
-	FewShotFile    string `yaml:"few_shot_file" neutral:"" needs:"chat"`
+	FewShot        int    `yaml:"few_shot" in:"counterOrNone" neutral:"0" needs:"examples"`
+	FewShotFile    string `yaml:"few_shot_file" neutral:"" needs:"examples"`
+	// Stop has texts that end a completion, beside end tokens.
+	Stop []yamldoc.Text `yaml:"stop,omitempty" neutral:"[]"`
 	// GeneratorSeed is separate from the run's seed, so that all seeds and arms see the same problems.
 	GeneratorSeed uint64  `yaml:"generator_seed" needs:"generated"`
 	WeightAdd     float64 `yaml:"weight_add" in:"nonNegative" needs:"word-problems"`

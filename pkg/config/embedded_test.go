@@ -51,7 +51,7 @@ func TestBaseFile(t *testing.T) {
 		t.Errorf("base.yaml lists\n%v\nwant every key\n%v", listed, keys)
 	}
 	c := Default()
-	if r.Config.Data != c.Data {
+	if !reflect.DeepEqual(r.Config.Data, c.Data) {
 		t.Errorf("base.yaml has the data %+v, default.yaml %+v", r.Config.Data, c.Data)
 	}
 	if m := r.Config.Model; m.HiddenSize != c.Model.HiddenSize || m.NumLayers != c.Model.NumLayers || m.Init != "random" {

@@ -52,6 +52,8 @@ var needs = map[string]need{
 		func(c *Config) bool { return c.Data.PromptTemplate != "question_only" }},
 	"chat": {"data.prompt_template", "use chat, or leave this key out", false,
 		func(c *Config) bool { return c.Data.PromptTemplate == "chat" }},
+	"examples": {"data.prompt_template", "use chat or few_shot, or leave this key out", false,
+		func(c *Config) bool { return c.Data.PromptTemplate == "chat" || c.Data.PromptTemplate == "few_shot" }},
 	"checkpoint": {"model.init", "it is for a PEFT folder", false, func(c *Config) bool { return isPath(c.Model.Init) }},
 	"device": {"model.device", "the CPU computes in float32, and for a Llama or Qwen checkpoint also in bf16; " +
 		"set model.device to cuda or auto", false, func(c *Config) bool {

@@ -25,6 +25,8 @@ func TestSet(t *testing.T) {
 		{"pair in brackets", "adam_betas=[0.8, 0.9]", "train.adam_betas", "[0.8, 0.9]"},
 		{"text with an equals sign", "name=lr=1", "name", `"lr=1"`},
 		{"text that is a number elsewhere", "name=2025", "name", `"2025"`},
+		{"elements in quotes", `data.stop=[ "\n\n", "a,b]",x]`, "data.stop", `["\n\n", "a,b]", x]`},
+		{"one element in quotes", `data.stop="a,b"`, "data.stop", `["a,b"]`},
 		{"negative zero", "weight_decay=-0", "train.weight_decay", "0"},
 	}
 	for _, test := range tests {
@@ -60,6 +62,8 @@ func TestSetErrors(t *testing.T) {
 		{"open bracket", "functions=[answer", `(the bracket is not closed)`},
 		{"number list", "reward_weights=1,x", `reward.reward_weights element 2 must be a number, not x`},
 		{"unprintable", "name=a\x1b[31m", `must be one line of printable text: it contains the character U+001B`},
+		{"several lines", "name=a\nb", `it contains the character U+000A`},
+		{"unprintable in quotes", `data.stop="\x1b"`, `it contains the character U+001B`},
 		{"not UTF-8", "name=\xff", `name must be UTF-8 text, not "\xff"`},
 	}
 	for _, test := range tests {

@@ -33,7 +33,7 @@ func TestPresets(t *testing.T) {
 			t.Errorf("presets/%s: %+v, %v", name, long, err)
 		}
 		c, d := short.Config, Default()
-		if c.Model != d.Model || c.Data != d.Data {
+		if c.Model != d.Model || !reflect.DeepEqual(c.Data, d.Data) {
 			t.Errorf("%s is not about the default model and problems", name)
 		}
 		if lr := c.Train.LearningRate; name != "a5-2025" && (lr < 1e-4 || lr > 3e-3) {
@@ -114,7 +114,7 @@ func TestTeacherFile(t *testing.T) {
 	expect.OK(t, err)
 	base, err := LoadSFT(LoadOptions{Path: "base"})
 	expect.OK(t, err)
-	if len(teacher.Config.Stages) != 1 || teacher.Config.Stages[0] != base.Config.Stages[0] || teacher.Config.Model != base.Config.Model || teacher.Config.Data != base.Config.Data {
+	if len(teacher.Config.Stages) != 1 || teacher.Config.Stages[0] != base.Config.Stages[0] || teacher.Config.Model != base.Config.Model || !reflect.DeepEqual(teacher.Config.Data, base.Config.Data) {
 		t.Errorf("teacher.yaml makes %+v, base.yaml starts with %+v", teacher.Config, base.Config.Stages[0])
 	}
 }

@@ -19,7 +19,7 @@ var samples = []map[string]string{
 	{
 		"name": "other", "seed": "18446744073709551615",
 		"data.source": "gsm8k", "data.train_file": "a.jsonl", "data.val_file": "B.jsonl", "data.test_file": "c d.jsonl",
-		"data.fields.question": "Input", "data.fields.answer": "target value", "data.fields.solution": "work.done", "data.answer": "text", "data.ignore_case": "true", "data.skip_bad": "true", "data.annotations": "strip", "data.prompt_template": "chat", "data.system_prompt": "Solve it.", "data.few_shot": "2", "data.few_shot_file": "Few.jsonl",
+		"data.fields.question": "Input", "data.fields.answer": "target value", "data.fields.solution": "work.done", "data.answer": "text", "data.ignore_case": "true", "data.skip_bad": "true", "data.annotations": "strip", "data.prompt_template": "chat", "data.system_prompt": "Solve it.", "data.few_shot": "2", "data.few_shot_file": "Few.jsonl", "data.stop": "[a b]",
 		"data.generator_seed": "0", "data.weight_add": "0.1", "data.weight_sub": "2", "data.weight_mul": "0",
 		"data.val_size": "10", "data.test_size": "0", "data.unseen_size": "11", "data.train_size": "12",
 		"model.hidden_size": "128", "model.num_layers": "1", "model.init": "Runs/x.safetensors", "model.device": "cuda", "model.precision": "tf32", "model.adapter_base": "./b.gguf",

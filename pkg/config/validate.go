@@ -48,6 +48,14 @@ func (d *Data) validate(v *validator, m Model) {
 		v.reject("%s needs a checkpoint with a chat template: set model.init to a Hugging Face folder or a GGUF file",
 			&d.PromptTemplate)
 	}
+	if d.PromptTemplate == "few_shot" && d.FewShot == 0 && d.FewShotFile == "" {
+		v.reject("%s needs worked examples: set %s to 1 to 3, or few_shot_file", &d.PromptTemplate, &d.FewShot)
+	}
+	for i := range d.Stop {
+		if d.Stop[i] == "" {
+			v.reject("%s must not have an empty text, which would end every completion at once", &d.Stop)
+		}
+	}
 	d.validateTask(v)
 	if !d.Generated() {
 		files := map[string][]*string{"": {&d.TrainFile, &d.ValFile}, "train": {&d.TrainFile}, "val": {&d.ValFile},

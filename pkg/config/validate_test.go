@@ -27,6 +27,8 @@ var rules = []struct{ set, says, keys string }{
 	{"train_file=t.jsonl", "would not be read", "data.train_file data.source"},
 	{"test_file=t.jsonl", "would not be read", "data.test_file data.source"},
 	{"few_shot=4 prompt_template=chat init=x.gguf", "at most", "data.few_shot"},
+	{"prompt_template=few_shot", "needs worked examples", "data.prompt_template"},
+	{`data.stop=["x",""]`, "empty text", "data.stop"},
 	{"prompt_template=chat", "needs", "data.prompt_template"},
 	{"init=bas", "write", "model.init"},
 	{"group_size=7", "multiple", "rollout.rollout_batch_size rollout.group_size"},

@@ -69,6 +69,8 @@ type Template struct {
 	Complete bool
 	// FewShot is the number of worked examples in Prefix.
 	FewShot int
+	// Stop has texts that end a completion, beside end tokens.
+	Stop []string
 }
 
 // Parts returns the text before the question, the question and the text after it.
@@ -111,6 +113,16 @@ var templates = []Template{
 	},
 }
 
+// FewShotTemplate shows worked examples in plain text before the question, for models without a chat template. A
+// completion goes on after the line "Answer:"; what follows an example is a blank line.
+func FewShotTemplate(examples []Turn) Template {
+	var b strings.Builder
+	for _, x := range examples {
+		fmt.Fprintf(&b, "Question: %s\nAnswer:\n%s\n\n", x.Question, x.Answer)
+	}
+	return Template{Name: "few_shot", Prefix: b.String() + "Question: ", Suffix: "\nAnswer:\n", FewShot: len(examples)}
+}
+
 // LookupTemplate returns the template with this name. The error lists the known
 // names and suggests a similar one.
 func LookupTemplate(name string) (Template, error) {
@@ -136,7 +148,7 @@ func unknownName(name string, known []string) error {
 // clip shortens untrusted input for an error message.
 func clip(s string) string { return textutil.Cut(s, 43) }
 
-// Turn is a worked example in a chat: a user's question and the assistant's answer.
+// Turn is a worked example: a question and its answer, in a chat the user's and the assistant's.
 type Turn struct{ Question, Answer string }
 
 // worked are the examples that [Worked] returns.

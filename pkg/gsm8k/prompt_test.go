@@ -24,6 +24,14 @@ func TestRender(t *testing.T) {
 	}
 }
 
+func TestFewShotTemplate(t *testing.T) {
+	got := FewShotTemplate([]Turn{{"1+1?", "2"}, {"2+2?", "4"}}).Render("3+3?")
+	const want = "Question: 1+1?\nAnswer:\n2\n\nQuestion: 2+2?\nAnswer:\n4\n\nQuestion: 3+3?\nAnswer:\n"
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func render(t *testing.T, template, question string) string {
 	t.Helper()
 	tpl, err := LookupTemplate(template)

@@ -83,6 +83,7 @@ func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, probl
 	if group > 1 { // sample k takes the stream C + k
 		draws.C = (draws.C + 1) << 16
 	}
+	e.Sampling.Stop = model.NewStop(e.Template.Stop, p.Decode)
 	modes := []*decodingOf{{name: rundir.DecodingSampled, sampling: e.Sampling, group: group, votes: newVotes(e, group)}}
 	if e.Greedy {
 		greedy := e.Sampling

@@ -30,7 +30,7 @@ type Generated struct {
 	Tokens []int  `json:"tokens"`
 	// LogProbs are the log-probabilities of the tokens, in nats.
 	LogProbs []float32 `json:"logprobs"`
-	Ended    bool      `json:"ended"` // by an end token
+	Ended    bool      `json:"ended"` // by an end token or at data.stop
 }
 
 // Generate samples N completions of each prompt. Prompts are questions to the configuration's prompt
@@ -71,6 +71,7 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 	if err := s.open(o.Seed, o.MaxTokens, false, all); err != nil {
 		return nil, err
 	}
+	o.Stop = model.NewStop(s.template.Stop, s.Policy.Decode)
 	o.Watch = o.Progress.Watch("sampling", len(all), o.MaxTokens, nil)
 	out, err := s.sampler.Sample(prompts, o.N, o.Sampling, model.Draws{Stream: rng.New(o.Seed, rng.Rollout)})
 	if err != nil {

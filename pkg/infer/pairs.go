@@ -90,7 +90,7 @@ func MakePairs(ctx context.Context, o PairOptions) ([]preference.Pair, *PairsMad
 		return nil, nil, err
 	}
 	groups, size := cmp.Or(o.Groups, len(m.set)), c.Rollout.GroupSize
-	m.sampling = RolloutSampling(c.Rollout)
+	m.sampling = RolloutSampling(c.Rollout, s.template, s.Policy)
 	m.sampling.Watch = o.Progress.Watch("sampling", groups*size, m.sampling.MaxTokens, ctx.Err)
 	m.prompts = policy.EncodePrompts(s.Policy, s.template, m.set)
 	m.order = rng.Epochs{Stream: rng.New(c.Seed, rng.Order), N: len(m.set)}

@@ -210,9 +210,10 @@ func (w *Rewards) Close() {
 }
 
 // RolloutSampling is the sampler's settings for rollouts.
-func RolloutSampling(c config.Rollout) model.Sampling {
+func RolloutSampling(c config.Rollout, t gsm8k.Template, tok model.Tokenizer) model.Sampling {
 	return model.Sampling{Temperature: c.SamplingTemperature, TopP: c.SamplingTopP, TopK: c.SamplingTopK,
-		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens, Restricted: c.LogProbs == "sampled"}
+		MinTokens: c.SamplingMinTokens, MaxTokens: c.SamplingMaxTokens, Restricted: c.LogProbs == "sampled",
+		Stop: model.NewStop(t.Stop, tok.Decode)}
 }
 
 // RewardInput is the input of reward functions for a text that was not sampled.

@@ -19,6 +19,8 @@ type Prompts struct {
 	Context  int           `json:"context"` // tokens that the model can read; 0 for no limit
 	// Special are the tokens before a prompt, at the end of completions and after answers to train on.
 	Special model.SpecialTokens `json:"special_tokens"`
+	// Stop has the texts that end completions (data.stop).
+	Stop []string `json:"stop,omitempty"`
 	// Problem is the error that a run would end with because a prompt is too long; empty if all fit.
 	Problem string `json:"problem,omitempty"`
 }
@@ -61,7 +63,7 @@ func ShowPrompts(cfg config.Config, split string, n int) (*Prompts, error) {
 	}
 	m, t, tok := s.model, s.template, s.model.Tokenizer
 	out := &Prompts{Template: t.Name, FewShot: t.FewShot, Split: split, Context: m.Context,
-		Special: m.Special(s.Config.Data)}
+		Special: m.Special(s.Config.Data), Stop: t.Stop}
 	chosen = chosen[:min(n, len(chosen))]
 	for i, ids := range policy.EncodePrompts(tok, t, chosen) {
 		out.Shown = append(out.Shown, shownPrompt(tok, t, chosen[i], ids))

@@ -14,6 +14,7 @@ type Sampling struct {
 	MinTokens   int     // no end token is chosen before this many tokens
 	MaxTokens   int     // a completion that reaches this many has not ended
 	Greedy      bool    // the likeliest token, the lowest id on a tie
+	Stop        *Stop   // ends completions beside end tokens; nil = none
 	// Restricted: log-probabilities and entropies are those of the distribution that was sampled, over
 	// the tokens that are not cut off, and Completion.Kept has these. On the CPU only.
 	Restricted bool
@@ -88,7 +89,7 @@ func (o Sampling) CheckPrompts(prompts [][]int, group, vocab int) error {
 
 // Completion is a sampled continuation of a prompt.
 type Completion struct {
-	// Tokens end in the end token exactly when Ended.
+	// Tokens end in an end token, or in one at which [Sampling.Stop] ends them, exactly when Ended.
 	Tokens []int
 	// LogProbs has one number for each token: those of softmax(logits/temperature)
 	// over the whole vocabulary, without top-k, top-p or the minimum length; over the tokens of Kept

@@ -134,12 +134,29 @@ func (m *Model) Special(d config.Data) model.SpecialTokens {
 	return m.Tokenizer.Special()
 }
 
-// Template turns questions into prompts. A chat is the text that the checkpoint's template puts around a
-// question.
+// Template turns questions into prompts, and says which texts end their completions. A chat is the text that the
+// checkpoint's template puts around a question.
 func (m *Model) Template(d config.Data) (gsm8k.Template, error) {
-	if d.PromptTemplate != "chat" {
+	t, err := m.frame(d)
+	for _, s := range d.Stop {
+		t.Stop = append(t.Stop, string(s))
+	}
+	return t, err
+}
+
+func (m *Model) frame(d config.Data) (gsm8k.Template, error) {
+	switch d.PromptTemplate {
+	case "few_shot":
+		few, err := FewShot(d)
+		return gsm8k.FewShotTemplate(few), err
+	case "chat":
+		return m.chat(d)
+	default:
 		return gsm8k.LookupTemplate(d.PromptTemplate)
 	}
+}
+
+func (m *Model) chat(d config.Data) (gsm8k.Template, error) {
 	init := m.Config.Init
 	if !m.IsDecoder() {
 		if _, err := os.Stat(init); errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +185,7 @@ func (m *Model) Template(d config.Data) (gsm8k.Template, error) {
 // KnownCharacter reports whether TinyLM's vocabulary has a token for a character.
 func KnownCharacter(r rune) bool { return tokenizer.Known(r) }
 
-// FewShot returns the worked examples before the question of a chat: those of data.few_shot_file, or built-in ones.
+// FewShot returns the worked examples before the question of a chat or of few_shot: those of data.few_shot_file, or built-in ones.
 func FewShot(d config.Data) ([]gsm8k.Turn, error) {
 	if d.FewShotFile == "" {
 		return gsm8k.Worked(d.FewShot), nil

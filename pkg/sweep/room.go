@@ -37,7 +37,7 @@ func CheckRoom(dir string, parts []*Located, opts Options) error {
 // configuration or its problems can't be read, which the run itself reports. Each arm
 // is estimated once, and problems that arms share are loaded once.
 func memories(threads int) func(sweepdir.Entry) *budget.Memory {
-	problems, arms := map[config.Data]*dataset.Splits{}, map[int]*budget.Memory{}
+	problems, arms := map[string]*dataset.Splits{}, map[int]*budget.Memory{}
 	return func(e sweepdir.Entry) *budget.Memory {
 		if need, known := arms[e.Arm]; known {
 			return need
@@ -47,10 +47,11 @@ func memories(threads int) func(sweepdir.Entry) *budget.Memory {
 		if err != nil {
 			return nil
 		}
-		p, known := problems[cfg.Data]
+		data := fmt.Sprint(cfg.Data)
+		p, known := problems[data]
 		if !known {
 			p, _ = dataset.Of(cfg) // arms share the settings of evaluation
-			problems[cfg.Data] = p
+			problems[data] = p
 		}
 		if p == nil {
 			return nil

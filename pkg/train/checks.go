@@ -61,9 +61,10 @@ func (t *trainer) checkSplits() error {
 	return nil
 }
 
-// checkCompletions: a completion has log-probabilities, and <eos> only at its end.
+// checkCompletions: a completion has log-probabilities, and what ends it only at its end.
 func (t *trainer) checkCompletions(r *rollout, step int) error {
 	limit, end := t.cfg.Rollout.SamplingMaxTokens, t.Policy.End()
+	stop := model.NewStop(t.data.template.Stop, t.Policy.Decode)
 	for i, c := range r.completions {
 		n := len(c.Tokens)
 		if n == 0 || n > limit || len(c.LogProbs) != n {
@@ -71,7 +72,8 @@ func (t *trainer) checkCompletions(r *rollout, step int) error {
 				i, n, len(c.LogProbs), limit)
 		}
 		for k, id := range c.Tokens {
-			if ends := slices.Contains(end, id); ends != (c.Ended && k == n-1) {
+			ends := slices.Contains(end, id) || k == n-1 && stop.At(c.Tokens)
+			if ends != (c.Ended && k == n-1) {
 				return failed(step, "completion %d of %d tokens, ended %v, has the token %d at %d",
 					i, n, c.Ended, id, k)
 			}

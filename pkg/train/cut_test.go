@@ -46,7 +46,7 @@ func TestKeptMass(t *testing.T) {
 // the sum of the k largest probabilities.
 func TestKeptMassOfOneToken(t *testing.T) {
 	run := ready(t, mini(t))
-	opt := infer.RolloutSampling(run.cfg.Rollout)
+	opt := infer.RolloutSampling(run.cfg.Rollout, run.data.template, run.Policy)
 	opt.MaxTokens = 1
 	prompt, draws := run.data.prompts[:1], model.Draws{Stream: rng.New(1, rng.Rollout)}
 	all, err := run.sampler.Sample(prompt, 512, opt, draws)

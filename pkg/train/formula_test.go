@@ -18,7 +18,7 @@ import (
 func TestFormulasTrainAlike(t *testing.T) {
 	base := []string{"n_grpo_steps=2", "rollout_batch_size=32", "data.val_size=8", "data.test_size=0", "data.unseen_size=0",
 		"sampling_max_tokens=30", "group_size=4", "lr=0.003"}
-	problems := map[config.Data]*dataset.Splits{}
+	problems := map[string]*dataset.Splits{}
 	weights := func(set ...string) []float32 {
 		r, err := config.Load(config.LoadOptions{Set: append(slices.Clone(base), set...)})
 		expect.OK(t, err)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -87,15 +88,15 @@ var others = map[string][]string{
 }
 
 // weightsOf trains without a folder and returns the weights.
-func weightsOf(t *testing.T, cfg config.Config, problems map[config.Data]*dataset.Splits) []float32 {
+func weightsOf(t *testing.T, cfg config.Config, problems map[string]*dataset.Splits) []float32 {
 	t.Helper()
 	run := &trainer{cfg: cfg, model: modelOf(t, cfg.Model, cfg.Train.LoRA), opts: options("", &watch{}, 1)}
 	defer run.close()
 	var err error
-	if run.data.problems = problems[cfg.Data]; run.data.problems == nil {
+	if run.data.problems = problems[fmt.Sprint(cfg.Data)]; run.data.problems == nil {
 		run.data.problems, err = dataset.Load(cfg.Data, cfg.Answers())
 		expect.OK(t, err)
-		problems[cfg.Data] = run.data.problems
+		problems[fmt.Sprint(cfg.Data)] = run.data.problems
 	}
 	run.data.template, err = gsm8k.LookupTemplate(cfg.Data.PromptTemplate)
 	expect.OK(t, err)
@@ -145,7 +146,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 		}
 		return r.Config, nil
 	}
-	problems := map[config.Data]*dataset.Splits{}
+	problems := map[string]*dataset.Splits{}
 	for i, c := range contexts {
 		t.Run(c, func(t *testing.T) {
 			if os.Getenv("GRPO_LONG") == "" && i%40 != 0 {

@@ -123,7 +123,7 @@ func hashProblems(p *dataset.Splits, t gsm8k.Template) string {
 			}
 		}
 	}
-	if t.Name == "chat" {
+	if t.FewShot > 0 || t.Name == "chat" {
 		write(t.Prefix)
 		write(t.Suffix)
 	}

@@ -145,7 +145,7 @@ func (t *trainer) sample(step, round, groups int) (*rollout, error) {
 		r.problems = append(r.problems, t.data.problems.Train[k])
 		r.prompts = append(r.prompts, t.data.prompts[k])
 	}
-	opt := infer.RolloutSampling(t.cfg.Rollout)
+	opt := infer.RolloutSampling(t.cfg.Rollout, t.data.template, t.Policy)
 	opt.Watch = t.opts.Progress.Watch("sampling", groups*r.groupSize, opt.MaxTokens, nil)
 	var err error
 	r.completions, err = t.rolloutSampler().Sample(r.prompts, r.groupSize, opt, model.Draws{
@@ -214,7 +214,7 @@ func (t *trainer) tryRewards() error {
 // rewardGreedy decodes each prompt greedily and computes its reward: the baseline of ReMax
 // (arXiv:2310.10505).
 func (t *trainer) rewardGreedy(r *rollout, step int) error {
-	opt := infer.RolloutSampling(t.cfg.Rollout)
+	opt := infer.RolloutSampling(t.cfg.Rollout, t.data.template, t.Policy)
 	opt.Greedy = true
 	opt.Watch = t.opts.Progress.Watch("sampling greedily", len(r.prompts), opt.MaxTokens, nil)
 	out, err := t.rolloutSampler().Sample(r.prompts, 1, opt, model.Draws{})

@@ -284,6 +284,9 @@ func (t *trainer) build() error {
 		return config.Invalid(fmt.Errorf("rollout.logprobs sampled: %w; set model.device to cpu, or leave logprobs out",
 			model.ErrKept))
 	}
+	if len(t.cfg.Data.Stop) > 0 && t.Device.GPU != nil && !t.model.IsDecoder() {
+		return config.Invalid(fmt.Errorf("data.stop: %w; set model.device to cpu, or leave stop out", model.ErrStop))
+	}
 	if t.folder, err = t.model.Folder(false); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -31,6 +32,8 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 		cut := model.Sampling{Temperature: 1.3, TopP: 0.8, TopK: 9, MinTokens: 3, MaxTokens: 7, Restricted: true}
 		samplerIsTheLearner(t, net, c, several, plain)
 		samplerIsTheLearner(t, net, c, false, cut)
+		plain.Stop = model.NewStop([]string{"1"}, func(tokens []int) string { return fmt.Sprint(tokens) })
+		samplerIsTheLearner(t, net, c, false, plain)
 		net.useBF16()
 		c.Greedy = nil // with random weights, rounding changes it
 		samplerIsTheLearner(t, net, c, several, plain)

@@ -170,7 +170,7 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 				}
 			}
 			c.LogProbs = append(c.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
-			if id == tokenizer.EOS {
+			if id == tokenizer.EOS || opt.Stop.At(c.Tokens) {
 				c.Ended = true
 				continue
 			}

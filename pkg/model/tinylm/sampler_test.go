@@ -3,7 +3,9 @@ package tinylm_test
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"grpo/internal/tinylmtest"
@@ -87,6 +89,32 @@ func TestSamplingOptions(t *testing.T) {
 				t.Error("no error")
 			}
 		})
+	}
+}
+
+// A text that ends completions ends them earlier, with its last token, and changes nothing before.
+func TestSamplerStops(t *testing.T) {
+	p, prompts := tinylmtest.Weights(t, tinylmtest.Spec(16, 2), 3), tinylmtest.Prompts(3, 5)
+	all := tinylmtest.Sample(t, p, 1, prompts, 20, tinylmtest.Plain)
+	decode := tinylm.Tokenizer{}.Decode
+	text := decode(all[0].Tokens[2:4])
+	opt := tinylmtest.Plain
+	opt.Stop = model.NewStop([]string{text}, decode)
+	stopped := 0
+	for i, x := range tinylmtest.Sample(t, p, 1, prompts, 20, opt) {
+		want := all[i]
+		for n := 1; n < len(want.Tokens); n++ {
+			if strings.Contains(decode(want.Tokens[:n]), text) {
+				want.Tokens, want.LogProbs, want.Ended = want.Tokens[:n], want.LogProbs[:n], true
+				stopped++
+			}
+		}
+		if !reflect.DeepEqual(x, want) {
+			t.Errorf("completion %d: %v, want %v", i, x, want)
+		}
+	}
+	if stopped == 0 || stopped == len(all) {
+		t.Errorf("%d of %d completions stop", stopped, len(all))
 	}
 }
 

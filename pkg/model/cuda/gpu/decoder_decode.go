@@ -46,7 +46,7 @@ func (d *decoding) complete(draws model.Draws) error {
 	// Every completion of a group begins with the distribution after its prompt.
 	d.g.gather(rows, h, upload(d.mem, owners), d.contexts.final, d.normed)
 	d.project(&d.Head, rows, d.normed, false, d.logits)
-	if !d.opt.Greedy && (d.opt.TopP < 1 || d.opt.TopK > 0) {
+	if d.opt.Stop != nil || !d.opt.Greedy && (d.opt.TopP < 1 || d.opt.TopK > 0) {
 		return d.onHost(draws)
 	}
 	return d.onDevice(draws)
@@ -153,7 +153,7 @@ func (d *decoding) choose() {
 		cuda.P(d.alive))
 }
 
-// onHost downloads the logits and chooses the tokens with top-k and top-p on the host.
+// onHost downloads the logits and chooses the tokens on the host, with top-k and top-p, or to stop at texts.
 func (d *decoding) onHost(draws model.Draws) error {
 	c, rows := d.Config, len(d.out)
 	if err := grow(d.g, &d.g.decoders.x, rows*c.Vocab); err != nil {
@@ -175,7 +175,7 @@ func (d *decoding) onHost(draws model.Draws) error {
 					if o := &d.out[i]; ended[i] == 0 {
 						u := draws.At(d.first+i/d.group, i%d.group, t)
 						id := decoder.AppendToken(o, w, logits[i*c.Vocab:(i+1)*c.Vocab], probs, d.opt, u)
-						o.Ended = slices.Contains(d.end, id)
+						o.Ended = slices.Contains(d.end, id) || d.opt.Stop.At(o.Tokens)
 						next[i] = int32(id)
 						if o.Ended || t+1 == d.opt.MaxTokens {
 							ended[i] = 1

@@ -247,6 +247,8 @@ func TestGPUDecoderSamplesTheCPUsTokens(t *testing.T) {
 		{Greedy: true, TopP: 1, MaxTokens: 8},
 		{Temperature: 1.3, TopP: 0.8, TopK: 20, MinTokens: 2, MaxTokens: 10},
 		{Temperature: 1, TopP: 1, MaxTokens: 1},
+		{Temperature: 1, TopP: 1, MaxTokens: 12, Stop: model.NewStop([]string{"1"}, digits)},
+		{Greedy: true, TopP: 1, MaxTokens: 8, Stop: model.NewStop([]string{"1"}, digits)},
 	}
 	for _, c := range decoderCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -285,6 +287,9 @@ func TestGPUDecoderSamplesTheCPUsTokens(t *testing.T) {
 		})
 	}
 }
+
+// digits is a text of tokens.
+func digits(tokens []int) string { return fmt.Sprint(tokens) }
 
 // A network with a part that the GPU lacks is refused by the part's name.
 func TestGPURefusesParts(t *testing.T) {

@@ -82,6 +82,9 @@ func (s *sampler) Decode(out []model.Completion, prompts [][]int, group int, opt
 	if opt.Restricted && opt.Cuts() {
 		return model.ErrKept
 	}
+	if opt.Stop != nil {
+		return model.ErrStop
+	}
 	err := s.g.dev.Do(func() error { return s.roll(out, prompts, group, opt, draws) })
 	if err != nil {
 		return fmt.Errorf("sample %d completions: %w", len(out), err)
