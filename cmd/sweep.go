@@ -204,6 +204,11 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 		textutil.Fprintf(s.Err, "note: one arm: there is nothing to compare; "+
 			"give two values or more, or train it with grpo train\n")
 	}
+	for _, note := range plan.Notes {
+		if !o.out.quiet {
+			noteTo(s)(note)
+		}
+	}
 	dir, err := o.out.resolve(o.plan.Command, plan.Manifest.Hash)
 	if err != nil {
 		return err

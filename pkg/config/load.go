@@ -26,6 +26,9 @@ type LoadOptions struct {
 	Set []string
 	// Flags are the flags of the command that set a key, if the user gave them.
 	Flags []Flag
+	// Arm has the settings of an arm of a sweep, stronger than Flags. Where one contradicts a value that the user did
+	// not ask for, of an embedded file or of a flag that gives way, the value gives way (see [Loaded].Given).
+	Arm []Flag
 	// Only is the one split whose problems a command reads, which trains nothing, or [NoSplit]: only its file must
 	// be named. Completions of a Llama or Qwen checkpoint are then longer by default than TinyLM's. Empty: a run.
 	Only string
@@ -95,7 +98,8 @@ func loadFrom[T Root](files []*source, opts LoadOptions, defaults T) (*Loaded[T]
 	over := overrides{keys: keysOf(&out.Config), broken: broken}
 	over.env(opts.Env, otherKeys(&out.Config))
 	over.sets(opts.Set)
-	over.flags(opts.Flags)
+	over.flags(opts.Flags, false)
+	over.flags(opts.Arm, true)
 	over.merge(out.origins)
 	firstSpellings(&out.Config)
 
@@ -106,9 +110,14 @@ func loadFrom[T Root](files []*source, opts LoadOptions, defaults T) (*Loaded[T]
 		problems = out.useCheckpoints(opts, broken)
 		out.useLoRARate()
 	}
-	v := newValidator(any(&out.Config).(root), out.origins)
-	v.broken, v.partial, v.only = broken, len(problems) > 0, opts.Only
-	if problems = append(problems, v.validate()...); len(problems) > 0 {
+	var found []string
+	for again := true; again; {
+		v := newValidator(any(&out.Config).(root), out.origins)
+		v.broken, v.partial, v.only = maps.Clone(broken), len(problems) > 0, opts.Only
+		found = v.validate()
+		again = len(opts.Arm) > 0 && len(problems) == 0 && out.giveWay(v.found, defaults)
+	}
+	if problems = append(problems, found...); len(problems) > 0 {
 		return nil, &Error{Doing: "load config", Problems: problems}
 	}
 	before := customOf(&out.Config)
@@ -120,6 +129,32 @@ func loadFrom[T Root](files []*source, opts LoadOptions, defaults T) (*Loaded[T]
 		out.origins[key] = o
 	}
 	return out, nil
+}
+
+// recipeKeys are the prefix of the keys that give way: those of a loss and its advantages, which have several names, and
+// of which one implies others. A contradiction between sizes, such as those of groups and batches, stays an error.
+const recipeKeys = "algorithm."
+
+// giveWay resets the keys that contradict a setting of an arm and that the user did not ask for. It is false if there
+// are none.
+func (l *Loaded[T]) giveWay(found []finding, defaults T) bool {
+	usual, own := keysOf(&defaults), keysOf(&l.Config)
+	changed := false
+	for _, f := range found {
+		by := slices.IndexFunc(f.keys, func(key string) bool { return l.origins[key].arm })
+		for _, key := range f.keys {
+			o := l.origins[key]
+			if by < 0 || !(o.Source == SourceEmbedded || o.gives) || !strings.HasPrefix(key, recipeKeys) {
+				continue
+			}
+			k := own.find(key)
+			l.Given = append(l.Given, Given{key, k.format(), o, f.keys[by]})
+			k.value.Set(usual.find(key).value)
+			delete(l.origins, key)
+			changed = true
+		}
+	}
+	return changed
 }
 
 // place notes the lines of the keys in a file. A resolved configuration of an earlier release has
@@ -200,6 +235,8 @@ type Origin struct {
 	// AskedBy is the key that determined the value, if it was left open or its default contradicted
 	// that key.
 	AskedBy string
+
+	gives, arm bool // of a flag that gives way to the settings of an arm; of such a setting
 }
 
 // String formats an origin for messages and tables: "default", "x.yaml: line 4", "GRPO_SEED",
@@ -231,6 +268,15 @@ type Loaded[T Root] struct {
 	origins map[string]Origin
 	// resolved is the label of a file that [Marshal] wrote; empty without one.
 	resolved string
+	// Given are the values that gave way to settings of [LoadOptions].Arm: their keys have their defaults.
+	Given []Given
+}
+
+// Given is a value that gave way.
+type Given struct {
+	Key, Value string
+	From       Origin // of the value
+	To         string // the key of the arm that it contradicts
 }
 
 // Resolved is what [Load] returns.

@@ -33,6 +33,9 @@ type Flag struct {
 	Name  string // as typed, e.g. "--lr"
 	Value string
 	Lines []string // instead of Value: the elements of a list, which may contain commas
+	// Gives says that the flag gives way to a setting of an arm that it contradicts, as an embedded file does: see
+	// [LoadOptions].Arm.
+	Gives bool
 }
 
 // setting is one value of one source, of the key's type.
@@ -133,14 +136,15 @@ func (o *overrides) sets(args []string) {
 	}
 }
 
-// flags applies command-line flags; the program, not the user, names their keys.
-func (o *overrides) flags(flags []Flag) {
+// flags applies command-line flags; the program, not the user, names their keys. arm says that they are the settings
+// of an arm.
+func (o *overrides) flags(flags []Flag, arm bool) {
 	for _, f := range flags {
 		if o.keys.find(f.Key) == nil {
 			o.problem("%s: sets the unknown key %q", f.Name, f.Key)
 			continue
 		}
-		origin := Origin{Source: SourceFlag, Name: f.Name}
+		origin := Origin{Source: SourceFlag, Name: f.Name, gives: f.Gives, arm: arm}
 		if f.Lines != nil {
 			o.settings = append(o.settings, setting{f.Key, f.Lines, origin})
 			continue
@@ -182,7 +186,7 @@ func addCustom(root any, opts LoadOptions) {
 		name, _, _ := strings.Cut(arg, "=")
 		names = append(names, strings.TrimSpace(name))
 	}
-	for _, f := range opts.Flags {
+	for _, f := range slices.Concat(opts.Flags, opts.Arm) {
 		names = append(names, f.Key)
 	}
 	for _, name := range names {

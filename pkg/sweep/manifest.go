@@ -16,16 +16,19 @@ import (
 // evaluateAlike ensures that all arms are evaluated in the same way. Arms whose
 // maximum length of an evaluation follows from that of the rollouts get the largest.
 func (p *planner) evaluateAlike() error {
-	longest := 0
+	longest, note := 0, ""
 	for _, c := range p.configs {
 		longest = max(longest, c.Eval.MaxTokens)
 	}
 	for i, follows := range p.lengthFollows {
 		if c := &p.configs[i]; follows && c.Eval.MaxTokens != longest {
 			c.Eval.MaxTokens = longest
-			p.note = fmt.Sprintf("All arms are evaluated with at most %d tokens (eval.max_tokens), "+
+			note = fmt.Sprintf("All arms are evaluated with at most %d tokens (eval.max_tokens), "+
 				"the largest sampling_max_tokens of any arm.", longest)
 		}
+	}
+	if note != "" {
+		p.notes = append(p.notes, note)
 	}
 	for i, c := range p.configs[1:] {
 		for _, d := range config.Diff(p.configs[0], c) {
@@ -151,12 +154,9 @@ func (p *planner) plan() (*Plan, error) {
 		Format: sweepdir.FormatVersion, Command: cmp.Or(p.opts.Command, "ablate"),
 		Name: p.req.Name, Title: cmp.Or(p.req.Title, p.req.Name),
 		Question:  cmp.Or(p.req.Question, "How do the arms compare in validation answer reward?"),
-		Reference: p.req.Reference, BestOver: p.bestOver, Notes: append([]string{}, p.req.Notes...),
+		Reference: p.req.Reference, BestOver: p.bestOver, Notes: append(append([]string{}, p.req.Notes...), p.notes...),
 		Axes: append([]sweepdir.Axis{}, p.axes...), Seeds: p.seeds, Looks: p.looks,
 		Argv: append([]string{}, p.opts.Argv...), Base: string(config.Marshal(p.base.Config)), Fresh: p.opts.Fresh,
-	}
-	if p.note != "" {
-		m.Notes = append(m.Notes, p.note)
 	}
 	for _, a := range p.arms {
 		m.Arms = append(m.Arms, a.Arm)
@@ -193,7 +193,7 @@ func (p *planner) plan() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{Manifest: m, Request: text, Launcher: p.base.Config.Launcher}
+	plan := &Plan{Manifest: m, Request: text, Launcher: p.base.Config.Launcher, Notes: p.notes}
 	for _, dir := range p.opts.Reuse {
 		sweeps, err := sweepsIn(dir)
 		if err != nil {

@@ -68,7 +68,7 @@ type planner struct {
 	// lengthFollows is true for arms whose eval.max_tokens is their
 	// sampling_max_tokens because nothing sets it.
 	lengthFollows []bool
-	note          string // set by [planner.evaluateAlike]
+	notes         []string // of the plan itself, after the request's
 }
 
 // plannedArm is an arm with the sources of its settings.
@@ -238,7 +238,7 @@ func (p *planner) checkUser() error {
 			problems = append(problems, fmt.Sprintf("%sset: the key %s is set twice", place(s.From), k.Path))
 		case !user[k.Path]:
 			from := cmp.Or(s.From, "the sweep's set")
-			p.common = append(p.common, config.Flag{Key: k.Path, Name: from, Value: s.Value})
+			p.common = append(p.common, config.Flag{Key: k.Path, Name: from, Value: s.Value, Gives: true})
 		}
 		set[k.Path] = true
 	}
@@ -249,7 +249,7 @@ func (p *planner) checkUser() error {
 func (p *planner) load(own []config.Flag) (*config.Resolved, error) {
 	return config.Load(config.LoadOptions{
 		Path: cmp.Or(p.opts.Path, p.req.Config), Over: p.opts.Over, Env: p.opts.Env, Set: p.opts.Set,
-		Flags: slices.Concat(p.common, p.opts.Flags, own), Checkpoint: policy.FindCheckpoint,
+		Flags: slices.Concat(p.common, p.opts.Flags), Arm: own, Checkpoint: policy.FindCheckpoint,
 	})
 }
 
@@ -303,6 +303,7 @@ func (p *planner) resolveArms() error {
 			}
 			continue
 		}
+		p.noteGiven(a, r.Given)
 		r.Config.Name, r.Config.Seed = a.Name, p.seeds[0]
 		p.configs = append(p.configs, r.Config)
 		p.lengthFollows = append(p.lengthFollows, r.Origin("eval.max_tokens").From != "")
@@ -314,4 +315,12 @@ func (p *planner) resolveArms() error {
 		problems = append(problems, p.replaced()...)
 	}
 	return planError(problems...)
+}
+
+// noteGiven notes the values of the base that an arm does not have because they contradict its own settings.
+func (p *planner) noteGiven(arm plannedArm, given []config.Given) {
+	for _, g := range given {
+		p.notes = append(p.notes, fmt.Sprintf("The arm %q does not have %s %s (%s), which contradicts its %s.",
+			arm.Label, g.Key, g.Value, g.From, g.To))
+	}
 }

@@ -415,3 +415,38 @@ func TestPlanIsFinite(t *testing.T) {
 		}
 	})
 }
+
+// TestArmOverPreset: what a preset or a request sets gives way to the settings of an arm that it contradicts, with a
+// note; what the user sets does not. The sweep.yaml repeats the same runs.
+func TestArmOverPreset(t *testing.T) {
+	long(t)
+	const axis = "axes: [{key: loss_type, values: [grpo_clip, gspo]}]"
+	off := PlanOptions{Path: "a5-2026", Set: []string{"train_batch_size=8"}, Seeds: []uint64{1}}
+	p := planOf(t, axis, off)
+	want := []string{"masked_mean token", "seq-mean-token-mean sequence"}
+	for i, e := range p.Manifest.Runs {
+		c, err := frozen(e)
+		expect.OK(t, err)
+		a := c.Algorithm
+		if got := fmt.Sprint(a.LengthNormalization, " ", a.ImportanceSamplingLevel); got != want[i] {
+			t.Errorf("%s: %s, want %s", c.Name, got, want[i])
+		}
+	}
+	note := strings.Join(p.Manifest.Notes, " ")
+	if len(p.Notes) != 1 || !strings.Contains(note, `"loss type gspo" does not have algorithm.length_normalization masked_mean (a5-2026 `) {
+		t.Errorf("notes %q", p.Manifest.Notes)
+	}
+	req, err := ParseRequest("sweep.yaml", p.Request)
+	expect.OK(t, err)
+	again, err := NewPlan(req, PlanOptions{})
+	expect.OK(t, err)
+	if again.Manifest.Hash != p.Manifest.Hash {
+		t.Error("sweep.yaml is another sweep")
+	}
+	off.Set = append(off.Set, "length_normalization=masked_mean")
+	_, err = NewPlan(parsed(t, axis), off)
+	invalid(t, "the user's own", err, "--set length_normalization) contradicts algorithm.loss_type")
+	// Sizes stay an error: their defaults would change the arms in secret.
+	_, err = NewPlan(parsed(t, "axes: [{key: group_size, values: [8, 3]}]"), PlanOptions{Path: "a5-2026"})
+	invalid(t, "sizes", err, "must be a multiple of")
+}

@@ -19,6 +19,7 @@ type Plan struct {
 	Request  []byte // content of sweep.yaml, with which `grpo ablate` repeats the sweep
 	Launcher config.Launcher
 	Reuse    []string // folders of sweeps and runs that the user names: finished runs are copied from them
+	Notes    []string // of the plan itself: what arms do not have of the base, and how they are evaluated alike
 }
 
 // EventKind is what happened to a run.
