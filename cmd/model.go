@@ -207,8 +207,8 @@ from its metadata.
 Of a run with LoRA, and of a PEFT folder, it writes the adapters as a PEFT folder,
 or with --merge the whole model, with the adapters added to its weights.
 
-The network must be a Llama or Qwen network. TinyLM's safetensors files can be read
-with PyTorch, but no other program knows the model.
+The network must be one that --model reads, such as a Llama or Qwen network. TinyLM's
+safetensors files can be read with PyTorch, but no other program knows the model.
 
 DIR must not exist or must be empty, and appears only when it is complete.`,
 		Example: `  grpo export results/train-1a2b3c4d --out my-model

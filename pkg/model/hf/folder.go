@@ -22,7 +22,7 @@ type Folder map[string][]byte
 // SideFiles are the files of a Hugging Face folder that programs read besides the weights.
 var SideFiles = []string{
 	configName, generationName, tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json", "vocab.json",
-	"merges.txt", "chat_template.jinja",
+	"merges.txt", "chat_template.jinja", sentencePieceName,
 }
 
 const (
@@ -31,6 +31,7 @@ const (
 	tokenizerName       = "tokenizer.json"
 	tokenizerConfigName = "tokenizer_config.json"
 	specialTokensName   = "special_tokens_map.json"
+	sentencePieceName   = "tokenizer.model"
 )
 
 // Matters reports whether a file of this name in a Hugging Face or PEFT folder is part of the model:
@@ -278,6 +279,12 @@ func folderOfGGUF(d tokenizerData, c *Config) (Folder, error) {
 	}
 	if d.template != "" {
 		texts["chat_template"] = d.template
+	}
+	if data := bpe.SentencePieceFile(d.bpe); data != nil {
+		out[sentencePieceName], texts["added_tokens_decoder"] = data, d.bpe.Added()
+		if !d.bpe.SpacePrefix {
+			texts["add_prefix_space"] = false
+		}
 	}
 	all := map[string]any{configName: config, generationName: ids, tokenizerConfigName: texts}
 	for name, v := range all {

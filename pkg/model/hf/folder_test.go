@@ -127,3 +127,14 @@ func TestGoldenFolderOfGGUF(t *testing.T) {
 	from, to, _ := written(t, golden.SmolLM2(t), "F32")
 	sameModel(t, from, to)
 }
+
+// A folder's tokenizer.model, which llama.cpp's converter reads, goes along.
+func TestWriteFolderCopiesSentencePiece(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "source")
+	expect.OK(t, os.CopyFS(dir, os.DirFS(decodertest.Folder(t))))
+	expect.OK(t, os.WriteFile(filepath.Join(dir, "tokenizer.model"), []byte("pieces"), 0o644))
+	_, _, written := written(t, dir, "F32")
+	if data, err := os.ReadFile(filepath.Join(written, "tokenizer.model")); string(data) != "pieces" {
+		t.Errorf("tokenizer.model is %q, %v", data, err)
+	}
+}

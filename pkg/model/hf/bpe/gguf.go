@@ -67,6 +67,7 @@ const (
 	ggufUnknown     = 2
 	ggufControl     = 3
 	ggufUserDefined = 4
+	ggufUnused      = 5
 	ggufByte        = 6
 )
 
