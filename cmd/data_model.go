@@ -97,7 +97,7 @@ func showPrompts(_ context.Context, s *State, o *dataShowOptions) error {
 		textutil.Fprintf(w, "%s\t%s\n", row[0], row[1])
 	}
 	for _, text := range p.Stop {
-		textutil.Fprintf(w, "text that ends one\t%q\n", text)
+		textutil.Fprintf(w, "text that ends one\t\"%s\"\n", text)
 	}
 	textutil.Fprintf(w, "\n")
 	textutil.Fprintf(w, "prompt tokens\tproblems\tmin\tp50\tp90\tp99\tmax\tcompletion\ttoo long\n")

@@ -46,8 +46,8 @@ var needs = map[string]need{
 		d := &c.Algorithm.DPO
 		return !c.Data.Generated() || len(c.Eval.SetFiles()) > 0 || d.PairsFile != "" || d.EvalPairsFile != ""
 	}},
-	"worked-answers": {"", "it changes worked answers, and only grpo sft trains on those", true,
-		func(c *Config) bool { return false }},
+	"worked-answers": {"", "it changes worked answers: those of few_shot_file, and those that grpo sft trains on", true,
+		func(c *Config) bool { return c.Data.FewShotFile != "" }},
 	"own-text": {"", "its text is that of plain", true,
 		func(c *Config) bool { return c.Data.PromptTemplate != "question_only" }},
 	"chat": {"data.prompt_template", "use chat, or leave this key out", false,

@@ -201,6 +201,9 @@ func FewShot(d config.Data) ([]gsm8k.Turn, error) {
 	if d.FewShot > 0 {
 		turns = turns[:d.FewShot]
 	}
+	for i := range turns {
+		turns[i].Answer = gsm8k.AnnotationMode(d.Annotations).Apply(turns[i].Answer)
+	}
 	return turns, nil
 }
 
