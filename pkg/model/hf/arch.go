@@ -29,6 +29,8 @@ type architecture struct {
 	tied bool
 	// biases says that attention_bias is not refused.
 	biases bool
+	// defaults are by model_type.
+	defaults map[string]defaults
 }
 
 var architectures = []*architecture{
@@ -36,15 +38,18 @@ var architectures = []*architecture{
 		classes:  map[string]string{"llama": "Llama", "mistral": "Mistral"},
 		permuted: true,
 		slides:   func(f *configFile, _ *Config, _ int) bool { return f.ModelType == "mistral" },
+		defaults: map[string]defaults{"llama": {context: 2048}, "mistral": {context: 131072, kvHeads: 8, window: 4096}},
 		file:     func(_ *Config, m map[string]any) { m["attention_bias"], m["mlp_bias"] = false, false },
 	},
 	{name: "qwen2", title: "Qwen2", classes: map[string]string{"qwen2": "Qwen2"},
 		parts: func(c *Config) { c.QKVBias = true }, biases: true, slides: lastSlide,
-		file: func(_ *Config, m map[string]any) { m["use_sliding_window"] = false },
+		defaults: map[string]defaults{"qwen2": {context: 32768, kvHeads: 32, window: 4096}},
+		file:     func(_ *Config, m map[string]any) { m["use_sliding_window"] = false },
 	},
 	{name: "qwen3", title: "Qwen3", classes: map[string]string{"qwen3": "Qwen3"},
 		parts: func(c *Config) { c.QKNorm = true }, slides: lastSlide,
-		file: func(_ *Config, m map[string]any) { m["use_sliding_window"], m["attention_bias"] = false, false },
+		defaults: map[string]defaults{"qwen3": {context: 32768, kvHeads: 32, headDim: 128, window: 4096}},
+		file:     func(_ *Config, m map[string]any) { m["use_sliding_window"], m["attention_bias"] = false, false },
 	},
 	smollm3,
 	olmo2,

@@ -186,8 +186,7 @@ func (l *intOrList) UnmarshalJSON(data []byte) error {
 // ParseConfig reads config.json and, where there is one, generation_config.json. The end tokens are
 // those of both. The error names the key.
 func ParseConfig(config, generation []byte) (*Config, error) {
-	window := 4096 // transformers' default without the key; null is no window
-	f := configFile{SlidingWindow: &window}
+	f := newConfigFile(config)
 	if err := jsonkeys.Decode(config, &f); err != nil {
 		return nil, fmt.Errorf("read config.json: %w", err)
 	}

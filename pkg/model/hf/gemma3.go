@@ -12,6 +12,9 @@ var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
 	classes:    map[string]string{"gemma3_text": "Gemma3"},
 	classifier: "Gemma3Text",
 	tied:       true,
+	defaults: map[string]defaults{
+		"gemma3_text": {context: 131072, kvHeads: 4, headDim: 256, theta: 1e6, window: 4096, queryScalar: 256},
+	},
 	parts: func(c *Config) {
 		c.Norms, c.QKNorm, c.OffsetNorms, c.ScaledEmbed, c.GELU = NormBoth, true, true, true, true
 		c.LocalTheta = 10000

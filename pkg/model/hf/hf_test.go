@@ -135,7 +135,7 @@ func TestConfigErrors(t *testing.T) {
 		})
 	}
 	if c, err := ParseConfig([]byte(`{"model_type":"mistral","vocab_size":10,"hidden_size":8,"intermediate_size":16,"num_hidden_layers":1,"num_attention_heads":2,
-		"max_position_embeddings":64,"rms_norm_eps":1e-5,"hidden_act":"silu","sliding_window":null,"eos_token_id":2}`), []byte(`{"eos_token_id":[3,4]}`)); err != nil || !slices.Equal(c.End, []int32{3, 4, 2}) {
+		"num_key_value_heads":2,"max_position_embeddings":64,"rms_norm_eps":1e-5,"hidden_act":"silu","sliding_window":null,"eos_token_id":2}`), []byte(`{"eos_token_id":[3,4]}`)); err != nil || !slices.Equal(c.End, []int32{3, 4, 2}) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -6,6 +6,7 @@ import "fmt"
 var smollm3 = &architecture{name: "smollm3", title: "SmolLM3", classes: map[string]string{"smollm3": "SmolLM3"},
 	permuted: true,
 	tied:     true,
+	defaults: map[string]defaults{"smollm3": {context: 32768, kvHeads: 4, theta: 2e6}},
 	slides:   func(f *configFile, c *Config, layer int) bool { return f.usesSliding() && c.NoRope[layer] },
 	config: func(f *configFile, c *Config) error {
 		c.NoRope = everyNth(f.Layers, f.NoRopeInterval)

@@ -8,10 +8,10 @@ import "fmt"
 // readWindow reads the window and the layers that have one.
 func (f *configFile) readWindow(arch *architecture, c *Config) error {
 	sliding, some := make([]bool, max(0, min(f.Layers, maxLayers))), false
-	if f.LayerTypes != nil {
-		if len(f.LayerTypes) != f.Layers {
-			return fmt.Errorf("layer_types has %d layers, num_hidden_layers is %d", len(f.LayerTypes), f.Layers)
-		}
+	if f.LayerTypes != nil && len(f.LayerTypes) != f.Layers {
+		return fmt.Errorf("layer_types has %d layers, num_hidden_layers is %d", len(f.LayerTypes), f.Layers)
+	}
+	if f.LayerTypes != nil && f.ModelType != "mistral" { // whose class slides in all layers or none
 		for i, kind := range f.LayerTypes {
 			if kind != "full_attention" && kind != "sliding_attention" {
 				return fmt.Errorf("layer_types: %.40q is not supported; supported are full_attention and sliding_attention",

@@ -10,7 +10,7 @@ import (
 
 // The windows of layers are those of transformers' classes, of its versions 4 and 5.
 func TestWindows(t *testing.T) {
-	const sizes = `"vocab_size":10,"hidden_size":8,"intermediate_size":16,"num_hidden_layers":4,"num_attention_heads":2,
+	const sizes = `"vocab_size":10,"hidden_size":8,"intermediate_size":16,"num_hidden_layers":4,"num_attention_heads":2,"num_key_value_heads":2,
 		"max_position_embeddings":8192,"rms_norm_eps":1e-5,"hidden_act":"silu"`
 	for config, want := range map[string][]int{
 		`"model_type":"mistral","sliding_window":32`:                                                {32, 32, 32, 32},
