@@ -216,14 +216,16 @@ func RolloutSampling(c config.Rollout, t gsm8k.Template, tok model.Tokenizer) mo
 		Stop: model.NewStop(t.Stop, tok.Decode)}
 }
 
-// RewardInput is the input of reward functions for a text that was not sampled.
-func RewardInput(m *policy.Model, cfg config.Config, a gsm8k.Answers, p gsm8k.Problem, text string,
+// RewardInput is the input of reward functions for a text that was not sampled: a completion of the prompt that t makes
+// of a problem.
+func RewardInput(m *policy.Model, cfg config.Config, t gsm8k.Template, p gsm8k.Problem, text string,
 	ended bool) gsm8k.RewardInput {
-	ids := m.Tokenizer.Encode(text)
+	prompt := policy.EncodePrompts(m.Tokenizer, t, []gsm8k.Problem{p})[0]
+	ids := m.Tokenizer.EncodeAfter(prompt, text, false)
 	if end := m.Special(cfg.Data).Answer; ended && end != nil {
 		ids = append(ids, end.ID)
 	}
-	return graded(a, p, text, ids, ended, cfg.Rollout.SamplingMaxTokens)
+	return graded(cfg.Answers(), p, text, ids, ended, cfg.Rollout.SamplingMaxTokens)
 }
 
 // graded is the input of reward functions for a completion with these tokens, of at most limit.

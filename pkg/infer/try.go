@@ -54,7 +54,7 @@ func TryRewards(ctx context.Context, o Options, file string, stdin io.Reader, n 
 	var steps []int
 	if file == "" {
 		for _, x := range madeFrom(s.problems.Train, answers, cmp.Or(n, 2)) {
-			inputs = append(inputs, RewardInput(s.model, cfg, answers, x.problem, x.text, x.ended))
+			inputs = append(inputs, RewardInput(s.model, cfg, s.template, x.problem, x.text, x.ended))
 			out.Completions = append(out.Completions, TriedCompletion{Kind: x.kind})
 		}
 		steps = make([]int, len(inputs))
@@ -68,7 +68,7 @@ func TryRewards(ctx context.Context, o Options, file string, stdin io.Reader, n 
 		}
 		for _, x := range samples {
 			problem := x.problemIn(s.problems, s.template, answers)
-			inputs = append(inputs, RewardInput(s.model, cfg, answers, problem, *x.Completion, x.Ended == nil || *x.Ended))
+			inputs = append(inputs, RewardInput(s.model, cfg, s.template, problem, *x.Completion, x.Ended == nil || *x.Ended))
 			steps = append(steps, x.Step)
 		}
 		out.Completions = make([]TriedCompletion, len(inputs))

@@ -200,7 +200,7 @@ func (t *trainer) tryRewards() error {
 		return nil
 	}
 	p := t.data.problems.Train[0]
-	in := infer.RewardInput(t.model, t.cfg, t.cfg.Answers(), p, p.Answer, true)
+	in := infer.RewardInput(t.model, t.cfg, t.data.template, p, p.Answer, true)
 	_, err := t.rewards.Compute(t.Pool, []gsm8k.RewardInput{in}, 1, 0)
 	if err == nil {
 		err = infer.TryJudge(t.judge, in)

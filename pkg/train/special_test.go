@@ -43,7 +43,10 @@ func TestAnswerEnds(t *testing.T) {
 		if got, err := of.Special(config.Data{PromptTemplate: template}).AnswerEnd(); err != nil || got != want {
 			t.Errorf("%s: an answer ends in %d (%v), want %d", template, got, err, want)
 		}
-		in := infer.RewardInput(of, config.Config{Model: m, Data: config.Data{PromptTemplate: template}}, gsm8k.Answers{}, gsm8k.Problem{}, "2", true)
+		data := config.Data{PromptTemplate: template}
+		prompt, err := of.Template(data)
+		expect.OK(t, err)
+		in := infer.RewardInput(of, config.Config{Model: m, Data: data}, prompt, gsm8k.Problem{}, "2", true)
 		if got := in.TokenIDs[len(in.TokenIDs)-1]; got != want {
 			t.Errorf("%s: a reward function gets an answer that ends in %d, want %d", template, got, want)
 		}
