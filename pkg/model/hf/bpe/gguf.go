@@ -210,7 +210,7 @@ func (g *GGUF) scored(vocab map[string]int32) (*merger, error) {
 			rank++
 		}
 		m.merges[pairOf(p.a, p.b)] = merged{rank, p.id}
-		m.chars.merging(p.a, p.b, g.Tokens[p.id])
+		m.chars.merging(p.a, p.b, g.Tokens[p.a], g.Tokens[p.b])
 	}
 	return m, nil
 }

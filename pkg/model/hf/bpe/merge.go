@@ -111,38 +111,45 @@ const longPiece = 48
 func (m *merger) mergeLong(tokens []int32) int {
 	n := len(tokens)
 	next, prev := make([]int32, n), make([]int32, n)
-	for i := range tokens {
-		next[i], prev[i] = int32(i+1), int32(i-1)
-	}
+	ahead := make([]merged, n) // of a token with the next one; the rank is gone where there is none
+	const gone = -1
 	var h candidates
-	push := func(i int32) {
-		if i < 0 || int(next[i]) >= n {
-			return
+	look := func(i int32) bool {
+		ahead[i].rank = gone
+		if int(next[i]) >= n {
+			return false
 		}
-		if w, ok := m.merges[pairOf(tokens[i], tokens[next[i]])]; ok {
-			h.push(candidate{w, i, tokens[i], tokens[next[i]]})
+		w, ok := m.merges[pairOf(tokens[i], tokens[next[i]])]
+		if ok {
+			ahead[i] = w
 		}
+		return ok
 	}
 	for i := range int32(n) {
-		push(i)
-	}
-	const gone = -1
-	for len(h) > 0 {
-		c := h.pop()
-		j := int32(n)
-		if tokens[c.at] == c.left {
-			j = next[c.at]
+		next[i], prev[i] = i+1, i-1
+		if look(i) {
+			h = append(h, candidateOf(ahead[i].rank, i))
 		}
-		if int(j) >= n || tokens[j] != c.right {
+	}
+	h.order()
+	for len(h) > 0 {
+		rank, at := h.pop().split()
+		if ahead[at].rank != rank {
 			continue // one of the two was merged since
 		}
-		tokens[c.at], tokens[j] = c.id, gone
-		next[c.at] = next[j]
+		j := next[at]
+		tokens[at], tokens[j] = ahead[at].id, gone
+		ahead[j].rank = gone
+		next[at] = next[j]
 		if int(next[j]) < n {
-			prev[next[j]] = c.at
+			prev[next[j]] = at
 		}
-		push(prev[c.at])
-		push(c.at)
+		if i := prev[at]; i >= 0 && look(i) {
+			h.push(candidateOf(ahead[i].rank, i))
+		}
+		if look(at) {
+			h.push(candidateOf(ahead[at].rank, at))
+		}
 	}
 	k := 0
 	for _, t := range tokens {
@@ -154,46 +161,64 @@ func (m *merger) mergeLong(tokens []int32) int {
 	return k
 }
 
-// candidate is a merge of the token at a position with the next one.
-type candidate struct {
-	merged
-	at          int32
-	left, right int32
+// candidate is a merge of the token at a position with the next one: its rank, and in the low half the position, so
+// that the lowest rank comes first, leftmost of equals.
+type candidate uint64
+
+func candidateOf(rank, at int32) candidate {
+	return candidate(uint64(uint32(rank))<<32 | uint64(uint32(at)))
 }
 
-func (c candidate) less(d candidate) bool {
-	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
-}
+func (c candidate) split() (rank, at int32) { return int32(c >> 32), int32(uint32(c)) }
 
-// candidates is a binary heap, lowest rank first, leftmost of equals.
+// candidates is a heap, the least on top, in which four follow each.
 type candidates []candidate
 
 func (h *candidates) push(c candidate) {
 	s := append(*h, c)
-	for i := len(s) - 1; i > 0 && s[i].less(s[(i-1)/2]); i = (i - 1) / 2 {
-		s[i], s[(i-1)/2] = s[(i-1)/2], s[i]
+	i := len(s) - 1
+	for ; i > 0 && c < s[(i-1)/4]; i = (i - 1) / 4 {
+		s[i] = s[(i-1)/4]
 	}
+	s[i] = c
 	*h = s
+}
+
+// order makes a heap of candidates in any order.
+func (h candidates) order() {
+	for i := (len(h) - 2) / 4; i >= 0 && len(h) > 1; i-- {
+		h.sink(i, h[i])
+	}
 }
 
 func (h *candidates) pop() candidate {
 	s := *h
-	top, n := s[0], len(s)-1
-	s[0], s = s[n], s[:n]
-	for i := 0; ; {
-		k := 2*i + 1
-		if k >= n {
-			break
-		}
-		if k+1 < n && s[k+1].less(s[k]) {
-			k++
-		}
-		if !s[k].less(s[i]) {
-			break
-		}
-		s[i], s[k] = s[k], s[i]
-		i = k
+	top, last := s[0], s[len(s)-1]
+	s = s[:len(s)-1]
+	if len(s) > 0 {
+		s.sink(0, last)
 	}
 	*h = s
 	return top
+}
+
+// sink puts c at i or below.
+func (h candidates) sink(i int, c candidate) {
+	for {
+		k := 4*i + 1
+		if k >= len(h) {
+			break
+		}
+		for j := k + 1; j < min(k+4, len(h)); j++ {
+			if h[j] < h[k] {
+				k = j
+			}
+		}
+		if c <= h[k] {
+			break
+		}
+		h[i] = h[k]
+		i = k
+	}
+	h[i] = c
 }

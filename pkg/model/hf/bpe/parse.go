@@ -181,7 +181,7 @@ func (m *merger) add(vocab map[string]int32, merges []merge) error {
 			m.merges[pairOf(a, b)] = merged{int32(rank), id}
 		}
 		if m.chars != nil {
-			m.chars.merging(a, b, product)
+			m.chars.merging(a, b, pair[0], pair[1])
 		}
 	}
 	return nil

@@ -24,17 +24,20 @@ type characters struct {
 	whole   map[string]int32 // with ignore_merges: a whole piece that is a token is not split; else nil
 
 	// A text may be cut where no token goes on, see words: cuts allows it before a meta, and joins has
-	// the characters that precede one within a token; parts, which allows it between other characters,
-	// says of each character below 0x10000 whether it has another one before or after it in a token.
+	// the characters that precede one within a token; pairs, which allows it between other characters,
+	// has a bit for two characters that some merge makes neighbours, and by chance for a few others.
 	cuts  bool
 	joins map[rune]bool
-	parts []uint8
+	pairs []uint64
 }
 
-const (
-	hasBefore = 1 << iota
-	hasAfter
-)
+// pairBits is the number of bits of pairs: two hundred thousand are set for Gemma 3.
+const pairBits = 22
+
+func bitOf(a, b rune) (word int, bit uint64) {
+	h := (uint64(uint32(a))<<32 | uint64(uint32(b))) * 0x9e3779b97f4a7c15 >> (64 - pairBits)
+	return int(h / 64), 1 << (h % 64)
+}
 
 func newCharacters(vocab map[string]int32, unknown int32, fuse bool) *characters {
 	c := &characters{others: map[rune]int32{}, isByte: map[int32]bool{}, unknown: unknown, fuse: fuse,
@@ -60,7 +63,7 @@ func newCharacters(vocab map[string]int32, unknown int32, fuse bool) *characters
 	}
 	_, c.cuts = c.others[metaRune]
 	if !c.isByte[noToken] { // else neighbours could be one unknown token
-		c.parts = make([]uint8, 0x10000)
+		c.pairs = make([]uint64, 1<<pairBits/64)
 	} else if unknown == noToken { // characters are left out, and those around them become neighbours
 		c.cuts = false
 	}
@@ -110,26 +113,20 @@ func (c *characters) encode(out []int32, s string) []int32 {
 	return out
 }
 
-// merging takes note of a merge of the tokens a and b, which makes a token that is written product.
-func (c *characters) merging(a, b int32, product string) {
+// merging takes note of a merge of the tokens a and b, which are written left and right.
+func (c *characters) merging(a, b int32, left, right string) {
 	if c.isByte[a] || c.isByte[b] || a == c.unknown || b == c.unknown {
 		c.cuts = false // these stand for other characters than those they are written with
 	}
-	for at := strings.LastIndex(product, meta); at > 0; at = strings.LastIndex(product[:at], meta) {
-		if r, _ := utf8.DecodeLastRuneInString(product[:at]); r != metaRune {
-			c.joins[r] = true
-		}
+	// Where a token has two neighbours within, an earlier merge has joined them.
+	before, _ := utf8.DecodeLastRuneInString(left)
+	after, _ := utf8.DecodeRuneInString(right)
+	if after == metaRune && before != metaRune {
+		c.joins[before] = true
 	}
-	for at, r := range product {
-		if int(r) >= len(c.parts) {
-			continue
-		}
-		if at > 0 {
-			c.parts[r] |= hasBefore
-		}
-		if at+utf8.RuneLen(r) < len(product) {
-			c.parts[r] |= hasAfter
-		}
+	if c.pairs != nil {
+		word, bit := bitOf(before, after)
+		c.pairs[word] |= bit
 	}
 }
 
@@ -155,23 +152,19 @@ func (c *characters) words(s string, yield func(word string)) {
 	c.long(s[start:], yield)
 }
 
-// long cuts a word that is too long for the cache between characters of which one ends every token
-// or the other one begins every token.
+// long cuts a word that is too long for the cache between characters that no merge joins.
 func (c *characters) long(word string, yield func(part string)) {
-	start, before := 0, uint8(0)
+	if len(word) <= maxCachedPiece || c.pairs == nil {
+		yield(word)
+		return
+	}
+	start, before := 0, rune(-1)
 	for at, r := range word {
-		if len(word) <= maxCachedPiece || c.parts == nil {
-			break
-		}
-		has := uint8(hasBefore | hasAfter)
-		if int(r) < len(c.parts) {
-			has = c.parts[r]
-		}
-		if at > start && (before&hasAfter == 0 || has&hasBefore == 0) {
+		if i, bit := bitOf(before, r); at > start && c.pairs[i]&bit == 0 {
 			yield(word[start:at])
 			start = at
 		}
-		before = has
+		before = r
 	}
 	yield(word[start:])
 }

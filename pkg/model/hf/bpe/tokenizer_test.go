@@ -2,10 +2,14 @@ package bpe
 
 import (
 	"encoding/json"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"unicode"
 
 	"grpo/internal/expect"
 	"grpo/internal/golden"
@@ -158,11 +162,32 @@ func BenchmarkEncode(b *testing.B) {
 	}
 	for _, name := range []string{"smollm2", "qwen3", "llama2", "gemma3"} {
 		tok := load(b, name)
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(data)))
-			for b.Loop() {
-				tok.Encode(string(data))
-			}
-		})
+		texts := map[string]string{"gsm8k": string(data), "no spaces": strings.Join(strings.Fields(string(data)), "")[:1<<20],
+			"chinese": chinese(tok, 1<<20)}
+		for _, kind := range []string{"gsm8k", "no spaces", "chinese"} {
+			b.Run(name+"/"+kind, func(b *testing.B) {
+				b.SetBytes(int64(len(texts[kind])))
+				for b.Loop() {
+					tok.Encode(texts[kind])
+				}
+			})
+		}
 	}
+}
+
+// chinese is a text of tokens of Chinese characters, early ones more often.
+func chinese(tok *Tokenizer, size int) string {
+	var words []string
+	for id := range tok.Size() {
+		word := tok.Decode([]int32{int32(id)}, true)
+		if word != "" && strings.IndexFunc(word, func(r rune) bool { return !unicode.Is(unicode.Han, r) }) < 0 {
+			words = append(words, word)
+		}
+	}
+	draw := rand.New(rand.NewPCG(1, 2))
+	var out strings.Builder
+	for out.Len() < size && len(words) > 0 {
+		out.WriteString(words[int(float64(len(words))*math.Pow(draw.Float64(), 3))])
+	}
+	return out.String()
 }
