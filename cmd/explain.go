@@ -140,19 +140,56 @@ type batchOptions struct {
 	file string // "-" = standard input
 	eps  float64
 	json bool
+
+	example, edition string // prints an example in this form in place of reading a file
+}
+
+// addExample gives c the flags that print a file to start from.
+func addExample(c *cobra.Command, o *batchOptions) {
+	f := c.Flags()
+	f.StringVar(&o.example, "example", "", "print a file of calls to start from; =torch: a PyTorch script "+
+		"that runs your functions and prints such a file (`json|torch`)")
+	f.Lookup("example").NoOptDefVal = explain.ExampleForms[0]
+	f.StringVar(&o.edition, "edition", explain.Editions[0], "`year` of the assignment whose functions --example has: "+
+		strings.Join(explain.Editions, " or "))
+	complete(c, "example", func() []string { return explain.ExampleForms }, cobra.ShellCompDirectiveNoFileComp)
+	complete(c, "edition", func() []string { return explain.Editions }, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// printExample prints an example.
+func printExample(c *cobra.Command, s *State, o *batchOptions) error {
+	if o.file != "" {
+		return usagef(c, "--example prints a file for --batch; leave one of them out")
+	}
+	return run(c, s, o, func(_ context.Context, s *State, o *batchOptions) error {
+		text, err := explain.Example(o.example, o.edition)
+		if err != nil {
+			return &usageError{c, err}
+		}
+		_, err = io.WriteString(s.Out, text)
+		return err
+	})
 }
 
 // addBatch gives c the flag --batch, which computes a file of cases.
-func addBatch(s *State, c *cobra.Command, format string, compute func(explain.File) (explain.Batch, error)) {
+func addBatch(
+	s *State, c *cobra.Command, format string, compute func(explain.File) (explain.Batch, error),
+) *batchOptions {
 	o := &batchOptions{}
 	c.Flags().StringVar(&o.file, "batch", "", "`file` of cases in "+format+" (\"-\" = standard input)")
 	addJSON(c, &o.json)
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return runBatch(cmd, s, o, compute) }
+	return o
 }
 
 // runBatch reads the file, computes its cases and prints them as text or JSON.
 func runBatch(c *cobra.Command, s *State, o *batchOptions, compute func(explain.File) (explain.Batch, error)) error {
-	if o.file == "" {
+	switch {
+	case o.example != "":
+		return printExample(c, s, o)
+	case c.Flags().Changed("edition"):
+		return usagef(c, "--edition is the assignment's of --example; a file of --batch may have functions of both")
+	case o.file == "":
 		return usagef(c, "no file: give one with --batch FILE")
 	}
 	return run(c, s, o, func(_ context.Context, s *State, o *batchOptions) error {
@@ -171,12 +208,22 @@ func runBatch(c *cobra.Command, s *State, o *batchOptions, compute func(explain.
 func newExplainLoss(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "loss --batch FILE",
-		Short: "Loss, gradient and metrics of your own cases, in TRL's or verl's format",
+		Short: "Loss, gradient and metrics of your own cases, in the assignment's, TRL's or verl's names",
 		Long: `Loss computes each case of a file: the loss, its gradient with respect to the
 log-probabilities, and the metrics under the source's names.
 
-"inputs" holds the matrices (B completions by T tokens) that all cases share:
-mask (0 or 1), per_token_logps, old_per_token_logps (missing = on-policy),
+CS336 assignment 5: "calls", each with a function, its arguments under the assignment's
+names, and what yours returned: result, or loss of a train step, and
+policy_log_probs_grad, the gradient of the loss or of the sum of a loss per token.
+Functions, of 2025 and 2026 (grpo_train_step begins at the log-probabilities):
+` + callFunctions() + `
+What differs is shown with the first element, expected (computed here) and got (yours),
+loss and gradient apart, and with the mistake, if yours are the numbers of a common one.
+--example prints such a file, and --example=torch a script that fills it from your
+functions. The same files are for "grpo explain advantages --batch".
+
+TRL and verl: "inputs" holds the matrices (B completions by T tokens) that all cases
+share: mask (0 or 1), per_token_logps, old_per_token_logps (missing = on-policy),
 ref_per_token_logps (for beta), entropies (for entropy_coef and
 top_entropy_quantile), and advantages, one per completion or one per token. Values
 where the mask is 0 are ignored and can be null.
@@ -192,13 +239,24 @@ verl's format: "policy_losses", each with loss_mode, loss_agg_mode and a
 loss_scale_factor.
 
 --json prints a list of {"loss", "grad_per_token_logps", "metrics"} in the order of
-the cases. Expected values in a case (loss, gradient, metrics) are compared; a
-difference ends the command with exit code 1.`,
-		Example: `  grpo explain loss --batch cases.json
+the cases, of calls {"function", "expected", "differences"}. Expected values in a case
+(loss, gradient, metrics) are compared; a difference ends the command with exit code 1.`,
+		Example: `  grpo explain loss --example > calls.json && grpo explain loss --batch calls.json
+  grpo explain loss --example=torch > check.py
+  python check.py > batch.json && grpo explain loss --batch batch.json
   grpo explain loss --batch cases.json --json | jq '.[0].loss'`,
 	}
-	addBatch(s, c, "TRL's or verl's format", explain.Losses)
+	addExample(c, addBatch(s, c, "the assignment's, TRL's or verl's names", explain.Losses))
 	return c
+}
+
+// callFunctions lists the assignment's functions for a help text, two on a line.
+func callFunctions() string {
+	var lines []string
+	for pair := range slices.Chunk(explain.CallFunctions(), 2) {
+		lines = append(lines, "  "+strings.Join(pair, ", "))
+	}
+	return strings.Join(lines, ",\n")
 }
 
 func newExplainReward(s *State) *cobra.Command {

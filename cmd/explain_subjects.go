@@ -67,8 +67,11 @@ func newExplainAdvantages(s *State) *cobra.Command {
 		Long: `Advantages shows four prompts with four rewards each under three normalizations,
 and the effect of dividing by the std on a group of nearly equal rewards.
 
-With --batch it computes the advantages of a file with lists "grpo" and "rloo" in
-TRL's format: each case has rewards_per_func (a row of rewards for each completion,
+With --batch it computes the advantages of a file. CS336 assignment 5: "calls" of
+compute_group_normalized_rewards with raw_rewards, group_size, advantage_eps and
+normalize_by_std (2025) or baseline and advantage_normalizer (2026), and yours as
+advantages or normalized_rewards; "grpo explain loss --help" has the other functions,
+which may be in the same file. TRL: lists "grpo" and "rloo": each case has rewards_per_func (a row of rewards for each completion,
 null = not scorable) and num_generations; grpo cases may have reward_weights,
 scale_rewards (group, batch, none) and multi_objective_aggregation
 (sum_then_normalize, normalize_then_sum); rloo cases reward_weights,
@@ -77,19 +80,21 @@ reward_clip_range, normalize_advantages and beta. --json prints a list of
 compared; a difference ends the command with exit code 1.`,
 		Example: `  grpo explain advantages
   grpo explain advantages --group 1,1,0,0 --group 1,0,0,0 --nearly 0.5,0.5,0.5,0.49
+  grpo explain advantages --example > calls.json && grpo explain advantages --batch calls.json
   grpo explain advantages --batch cases.json --json`,
 	}
 	o := worked(s, c, explain.DefaultAdvantages(), explain.Advantages)
 	example, f := c.RunE, c.Flags()
 	cases := &batchOptions{}
-	f.StringVar(&cases.file, "batch", "", "`file` of cases in TRL's format (\"-\" = standard input)")
+	f.StringVar(&cases.file, "batch", "", "`file` of cases in the assignment's or TRL's names (\"-\" = standard input)")
+	addExample(c, cases)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if !f.Changed("batch") {
+		if !f.Changed("batch") && !f.Changed("example") && !f.Changed("edition") {
 			return example(cmd, args)
 		}
 		for _, other := range []string{"group", "nearly", "out"} {
 			if f.Changed(other) {
-				return usagef(cmd, "--batch has its own rewards; leave out --%s", other)
+				return usagef(cmd, "a file of --batch or --example has its own rewards; leave out --%s", other)
 			}
 		}
 		cases.eps = explain.TRLEps

@@ -163,6 +163,8 @@ func TestOptions(t *testing.T) {
 			numbers: explain.VerdictOptions{Arms: []explain.VerdictArm{{Name: "a", Values: []float64{1, 2}}, {Name: "b", Values: []float64{0, 1}}},
 				Margin: 0.02, Looks: []int{2, 4}, Stopped: []string{"c"}}}},
 		{"explain verdict --batch f", &batchOptions{file: "f"}},
+		{"explain loss --example=torch --edition 2026", &batchOptions{example: "torch", edition: "2026"}},
+		{"explain advantages --example", &batchOptions{eps: explain.TRLEps, example: "json", edition: "2025"}},
 		{"explain clip --logp -1 --epsilon-high 0.3,0.4 --out c.png", &explainOptions[explain.ClipOptions]{out: "c.png",
 			numbers: explain.ClipOptions{OldLogProb: -3.9, LogProb: -1, Epsilon: 0.2, EpsilonHigh: []float64{0.3, 0.4}, Advantage: 1, DualClip: 3}}},
 		{"explain aggregation --lengths 3,5 --constant 8", &explainOptions[explain.AggregationOptions]{

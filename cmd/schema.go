@@ -90,6 +90,7 @@ var schemas = slices.Concat([]schemaEntry{
 	output[explain.LogProbsResult]("explain-logprobs-json", "grpo explain logprobs --json"),
 	output[[]explain.AdvantageCase]("explain-advantages-batch-json", "grpo explain advantages --batch --json"),
 	output[[]explain.LossCase]("explain-loss-batch-json", "grpo explain loss --batch --json"),
+	output[[]explain.Call]("explain-calls-json", "grpo explain loss --batch --json, and advantages, of the assignment's functions"),
 	output[[]explain.RewardCase]("explain-reward-batch-json", "grpo explain reward --batch --json"),
 	output[[]explain.VerdictCase]("explain-verdict-batch-json", "grpo explain verdict --batch --json"),
 	output[configOutput]("config-show-json", "grpo config show --json"),

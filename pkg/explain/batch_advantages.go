@@ -73,8 +73,11 @@ type klInputs struct {
 // GroupedAdvantages reads a batch in TRL's format, lists "grpo" and "rloo", and
 // computes the advantages of each case, in the order of the file. eps is added to
 // standard deviations; TRL's is [TRLEps]. A reward of null means that the function
-// could not score the completion.
+// could not score the completion. A file with "calls" has calls of the assignment's functions ([Call]).
 func GroupedAdvantages(f File, eps float64) (Batch, error) {
+	if b, ok, err := called(f, "advantages"); ok {
+		return b, err
+	}
 	cases, err := groupedAdvantages(f, eps)
 	table := func(cases []AdvantageCase, _ []Check) caseTable { return advantageTable(cases, eps) }
 	return newBatch(f, "case", cases, func(c AdvantageCase) Check { return c.Check }, table), err
@@ -152,7 +155,7 @@ func (g *groupedRewards) result(at path, name string, rewards, adv []float64, er
 	if !g.Expected.flat || len(g.Expected.x) != len(adv) {
 		return c, at.errorf("%d expected advantages for %d rewards", len(g.Expected.x), len(adv))
 	}
-	c.Check.add("advantages", 1, adv, g.Expected.x)
+	c.Check.add("advantages", adv, g.Expected.x)
 	return c, g.Expected.noNull(at)
 }
 

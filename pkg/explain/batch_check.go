@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"grpo/internal/textutil"
 )
@@ -15,6 +16,7 @@ type Batch struct {
 	file, noun string
 	checks     []Check
 	table      caseTable
+	calls      []string // the function of each case, if the file has a student's results in place of expected values
 }
 
 // caseTable is the table of a batch.
@@ -39,9 +41,12 @@ func newBatch[T any](f File, noun string, cases []T, check func(T) Check, table 
 // the file's expected values.
 func (b Batch) WriteText(w io.Writer) error {
 	all, checked, wrong := b.sum()
-	rows := b.table.rows
+	rows, values, column := b.table.rows, "expected values", "file's values"
+	if b.calls != nil {
+		values, column = "your results", "your results"
+	}
 	if all.Values > 0 {
-		rows[0] = append(rows[0], "file's values")
+		rows[0] = append(rows[0], column)
 		for i, c := range b.table.checks {
 			rows[i+1] = append(rows[i+1], c.String())
 		}
@@ -52,17 +57,22 @@ func (b Batch) WriteText(w io.Writer) error {
 		Columns        string
 		Rows           [][]string
 		Notes          []string
+		Values, Case   string
 		All            Check
 		Checked, Wrong int
 	}{
-		len(b.checks), b.noun, textutil.Printable(b.file, 0), b.table.columns, rows, b.table.notes, all, checked, wrong,
+		len(b.checks), b.noun, textutil.Printable(b.file, 0), b.table.columns, rows, b.table.notes, values, b.of(),
+		all, checked, wrong,
 	}); err != nil || wrong == 0 {
 		return err
 	}
 	lines := "\n"
 	for i, c := range b.checks {
 		for _, d := range c.Differences {
-			lines += fmt.Sprintf("case %d, %s\n", i, d)
+			lines += b.label(i) + ", " + d.String() + "\n"
+			if d.Hint != "" {
+				lines += "  " + d.Hint + "\n"
+			}
 		}
 	}
 	_, err := io.WriteString(w, lines)
@@ -75,12 +85,33 @@ func (b Batch) Disagreement() error {
 	_, _, wrong := b.sum()
 	for i, c := range b.checks {
 		if c.Wrong > 0 {
-			return fmt.Errorf("compare with the expected values of %s: %d of %s %s: case %d, %s", b.file, wrong,
-				textutil.Count(len(b.checks), "case"), plural(wrong, "differs", "differ"), i,
+			with := "the expected values of"
+			if b.calls != nil {
+				with = "your results in"
+			}
+			return fmt.Errorf("compare with %s %s: %d of %s %s: %s, %s", with, b.file, wrong,
+				textutil.Count(len(b.checks), b.of()), plural(wrong, "differs", "differ"), b.label(i),
 				each(c.Differences, "; ", Difference.String))
 		}
 	}
 	return nil
+}
+
+// of is what a case is in the sentences about expected values.
+func (b Batch) of() string {
+	if b.calls != nil {
+		return "call"
+	}
+	return "case"
+}
+
+// label names a case: "case 3", or "call 3, masked_mean".
+func (b Batch) label(i int) string {
+	s := fmt.Sprintf("%s %d", b.of(), i)
+	if b.calls != nil {
+		s += ", " + b.calls[i]
+	}
+	return s
 }
 
 // sum returns the totals of the checks, and the numbers of cases with expected and with wrong values.
@@ -111,55 +142,84 @@ type Check struct {
 
 // Difference is a quantity, such as the gradient, in which numbers are outside the tolerance.
 type Difference struct {
-	Name          string
-	Index         string // of the first number that differs, such as [1][3]; "" if there is one number
-	Got, Want     float64
-	Wrong, Values int
+	Name   string  `json:"name"`
+	Index  string  `json:"index"` // of the first number that differs, such as [1][3]; "" if there is one number
+	Want   float64 `json:"expected"`
+	Got    float64 `json:"got"`
+	Wrong  int     `json:"differ"`
+	Values int     `json:"values"`
+	// Shapes says how the shapes differ; then there are no numbers.
+	Shapes string `json:"shapes,omitempty"`
+	Hint   string `json:"hint,omitempty"` // the mistake that gives these numbers
 }
 
 // String names the first number that differs.
 func (d Difference) String() string {
-	got := short(d.Got)
+	if d.Shapes != "" {
+		return d.Name + ": " + d.Shapes
+	}
+	got := brief(d.Got)
 	if math.IsInf(d.Got, 1) { // see expected.check
 		got = "no metric of this name"
 	}
-	s := fmt.Sprintf("%s%s: expected %s, got %s", textutil.Printable(d.Name, 43), d.Index, short(d.Want), got)
+	s := fmt.Sprintf("%s%s: expected %s, got %s", textutil.Printable(d.Name, 43), d.Index, brief(d.Want), got)
 	if d.Values > 1 {
 		s += fmt.Sprintf(" (%d of %d numbers differ)", d.Wrong, d.Values)
 	}
 	return s
 }
 
-// add compares the numbers of one quantity: one number, or a matrix of this many columns.
-func (c *Check) add(name string, columns int, got, want []float64) {
+// brief is a number in eight digits, more than the tolerance needs, or fewer.
+func brief(x float64) string {
+	if x == 0 {
+		return "0" // not -0
+	}
+	if s := digits(x, 8); len(s) < len(short(x)) {
+		return s
+	}
+	return short(x)
+}
+
+// add compares the numbers of one quantity: one number, a list, or a tensor of this shape.
+func (c *Check) add(name string, got, want []float64, shape ...int) {
 	diff := Difference{Name: name, Values: len(want)}
 	for i, w := range want {
 		c.Values++
-		if math.IsNaN(got[i]) && math.IsNaN(w) || got[i] == w {
+		if got[i] == w || math.IsNaN(got[i]) && math.IsNaN(w) {
 			continue
 		}
-		d := math.Abs(got[i] - w)
-		if !(d <= c.Worst) {
+		if d := math.Abs(got[i] - w); !(d <= c.Worst) {
 			c.Worst = d
 		}
-		if d <= atol+rtol*math.Abs(w) {
+		if agrees(got[i], w) {
 			continue
 		}
 		c.Wrong++
 		if diff.Wrong++; diff.Wrong > 1 {
 			continue
 		}
-		diff.Got, diff.Want = got[i], w
-		switch {
-		case columns > 1:
-			diff.Index = fmt.Sprintf("[%d][%d]", i/columns, i%columns)
-		case len(want) > 1:
-			diff.Index = fmt.Sprintf("[%d]", i)
-		}
+		diff.Got, diff.Want, diff.Index = got[i], w, indexOf(i, len(want), shape)
 	}
 	if diff.Wrong > 0 {
 		c.Differences = append(c.Differences, diff)
 	}
+}
+
+// agrees reports whether two numbers are within the tolerance.
+func agrees(got, want float64) bool {
+	return got == want || math.IsNaN(got) && math.IsNaN(want) || math.Abs(got-want) <= atol+rtol*math.Abs(want)
+}
+
+// indexOf is the place of element i of n in a tensor of this shape, as [1][3].
+func indexOf(i, n int, shape []int) (s string) {
+	if len(shape) == 0 && n > 1 {
+		shape = []int{n}
+	}
+	for _, side := range slices.Backward(shape) {
+		s = fmt.Sprintf("[%d]", i%side) + s
+		i /= side
+	}
+	return s
 }
 
 // String describes the result; "" without expected values.

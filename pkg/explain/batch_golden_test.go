@@ -202,8 +202,8 @@ func TestCheckFindsWhatDiffers(t *testing.T) {
 		"case 0, gradient[1][0]: expected 3, got ", "(2 of ", "case 1, entropy: expected 0, got ")
 	expect.Error(t, b.Disagreement(), "gradient[1][0]: expected 3")
 	c := Check{}
-	c.add("a", 1, []float64{math.NaN()}, []float64{1})
-	c.add("b", 1, []float64{math.Inf(1), math.NaN()}, []float64{math.Inf(1), math.NaN()})
+	c.add("a", []float64{math.NaN()}, []float64{1})
+	c.add("b", []float64{math.Inf(1), math.NaN()}, []float64{math.Inf(1), math.NaN()})
 	if c.Wrong != 1 || c.Differences[0].Name != "a" {
 		t.Errorf("check %+v", c)
 	}

@@ -76,8 +76,12 @@ type expected struct {
 
 // Losses reads a batch in TRL's format ("inputs" and "cases") or verl's ("inputs"
 // and "policy_losses") and computes the loss, its gradient and the metrics of each
-// case, in the order of the file. `grpo explain loss --help` describes the fields.
+// case, in the order of the file. A file with "calls" has calls of the assignment's
+// functions ([Call]). `grpo explain loss --help` describes the fields.
 func Losses(f File) (Batch, error) {
+	if b, ok, err := called(f, "loss"); ok {
+		return b, err
+	}
 	cases, err := losses(f)
 	return newBatch(f, "case", cases, func(c LossCase) Check { return c.Check }, lossTable), err
 }
@@ -230,13 +234,13 @@ func (r lossRequest) compute(b rl.Batch) (c LossCase, err error) {
 	c.Loss, c.Grad, c.Metrics = res.Loss, rows(b.Shape, res.Grad), r.metrics(res)
 	c.clips = res.Stats.ClipUnits > 0
 	if w := r.want.Loss; w != nil {
-		c.Check.add("loss", 1, []float64{c.Loss}, []float64{*w})
+		c.Check.add("loss", []float64{c.Loss}, []float64{*w})
 	}
 	if r.grad.x != nil {
 		if r.grad.Shape != b.Shape {
 			return c, fmt.Errorf("the expected gradient is not of the batch's shape %v", b.Shape)
 		}
-		c.Check.add("gradient", b.Shape.T, res.Grad, r.grad.x)
+		c.Check.add("gradient", res.Grad, r.grad.x, b.Shape.B, b.Shape.T)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.want.Metrics)) {
 		got, ok := c.Metrics[name]
@@ -247,7 +251,7 @@ func (r lossRequest) compute(b rl.Batch) (c LossCase, err error) {
 		if w := r.want.Metrics[name]; w != nil {
 			want = *w
 		}
-		c.Check.add(name, 1, []float64{got}, []float64{want})
+		c.Check.add(name, []float64{got}, []float64{want})
 	}
 	return c, nil
 }

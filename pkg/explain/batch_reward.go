@@ -89,7 +89,7 @@ func (in rewardFields) grade(at path) (c RewardCase, err error) {
 		{"reward", c.Reward, in.Reward},
 	} {
 		if x.want != nil {
-			c.Check.add(x.name, 1, []float64{x.got}, []float64{*x.want})
+			c.Check.add(x.name, []float64{x.got}, []float64{*x.want})
 		}
 	}
 	return c, nil

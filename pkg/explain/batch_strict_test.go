@@ -206,7 +206,7 @@ func TestReadFile(t *testing.T) {
 
 func TestUnknownMetricIsNamed(t *testing.T) {
 	var c Check
-	c.add("nosuch", 1, []float64{noMetric}, []float64{5})
+	c.add("nosuch", []float64{noMetric}, []float64{5})
 	if got := c.Differences[0].String(); got != "nosuch: expected 5, got no metric of this name" {
 		t.Error(got)
 	}

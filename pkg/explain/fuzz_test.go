@@ -25,6 +25,16 @@ var damaged = []string{
 	`{"inputs":{"mask":[[1]],"per_token_logps":[[-1]],"advantages":[1]},"cases":[{"config":{"loss_type":"grpo"},"metrics":{"\u001b[31m":1}}]}`,
 	"{\n\n\"a\":\x1b}", strings.Repeat(`{"cases":[`, 40), strings.Repeat("[", 11000), "\xff", "{\"a\":\"\xff\"}",
 	lossExample,
+	`{"calls":[]}`, `{"calls":[{}]}`, `{"calls":[{"function":"masked_mean","tensor":[[]],"mask":[[]]}]}`,
+	`{"calls":[{"function":"masked_mean","tensor":[[1,2],[3,null]],"mask":[[1,1],[true,0]],"dim":-1,"result":[1,2]}]}`,
+	`{"calls":[{"function":"masked_normalize","tensor":1,"mask":1,"result":[[[1]]],"constant_normalizer":1e-300}]}`,
+	`{"calls":[{"function":"compute_entropy","logits":[[1,2],[1e308,-1e308]],"result":[0,null]}]}`,
+	`{"calls":[{"function":"compute_group_normalized_rewards","raw_rewards":[[1],[0]],"group_size":2,"advantages":[1,-1]}]}`,
+	`{"calls":[{"function":"grpo_microbatch_train_step","policy_log_probs":[[-1,-2]],"old_log_probs":[[-1,-3]],"response_mask":[[1,0]],` +
+		`"loss_type":"grpo_clip","cliprange":0.2,"advantages":[[1]],"gradient_accumulation_steps":2,"loss":1,"policy_log_probs_grad":[[0,0]]}]}`,
+	`{"calls":[{"function":"grpo_train_step","policy_log_probs":[[-1,-2],[-1,null]],"old_log_probs":[[-1,-3],[-1,null]],"response_mask":[[1,1],[1,0]],` +
+		`"raw_rewards":[1,0],"group_size":2,"importance_reweighting_method":"gspo","cliprange":0.2,"loss_normalization":"constant","normalization_constant":4,"loss":0}]}`,
+	`{"calls":[{"function":"[31m"},` + strings.Repeat("[", 20) + `]}`, `{"calls":[{"function":"masked_mean","tensor":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + `}]}`,
 }
 
 func seed(f *testing.F, references ...string) {
@@ -66,7 +76,8 @@ func FuzzLosses(f *testing.F) {
 	seed(f, "trl_loss_cases.json", "verl_cases.json")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		checkBatch(t, data, Losses, func(b Batch) {
-			for _, c := range b.Cases.([]LossCase) {
+			cases, _ := b.Cases.([]LossCase) // or calls
+			for _, c := range cases {
 				if len(slices.Concat(c.Grad...)) == 0 {
 					t.Error("no gradient")
 				}
@@ -80,7 +91,8 @@ func FuzzGroupedAdvantages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		read := func(f File) (Batch, error) { return GroupedAdvantages(f, TRLEps) }
 		checkBatch(t, data, read, func(b Batch) {
-			for _, c := range b.Cases.([]AdvantageCase) {
+			cases, _ := b.Cases.([]AdvantageCase) // or calls
+			for _, c := range cases {
 				if n := len(c.Advantages); n == 0 || n != len(c.Rewards) || n%c.GroupSize != 0 {
 					t.Errorf("%d advantages for %d rewards in groups of %d", n, len(c.Rewards), c.GroupSize)
 				}
