@@ -113,3 +113,31 @@ func TestWorkflow(t *testing.T) {
 		t.Errorf("%d commands of grpo", n)
 	}
 }
+
+// The commands of docs/cs336.md are understood.
+func TestAssignmentPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/cs336.md")
+	expect.OK(t, err)
+	n := 0
+	for line := range strings.Lines(string(page)) {
+		spans := strings.Split(line, "`")
+		if strings.HasPrefix(line, "grpo ") {
+			spans = []string{"", line}
+		}
+		for i := 1; i < len(spans); i += 2 {
+			text, _, _ := strings.Cut(spans[i], "#")
+			text, _, _ = strings.Cut(text, ">")
+			command, ok := strings.CutPrefix(strings.TrimSpace(text), "grpo ")
+			if !ok || command == "gate" || command == "explain loss" { // names in a sentence
+				continue
+			}
+			n++
+			if _, err := parse(strings.Fields(command)...); err != nil {
+				t.Errorf("grpo %s: %v", command, err)
+			}
+		}
+	}
+	if n < 40 {
+		t.Errorf("%d commands", n)
+	}
+}
