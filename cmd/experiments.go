@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -130,10 +131,11 @@ func newAssignment(s *State) *cobra.Command {
 	var values string
 	c := &cobra.Command{
 		Use:   "assignment",
-		Short: "Run the four experiments of CS336 assignment 5, section 8",
-		Long: `Assignment answers four questions, each with several seeds: Which learning rate
-is best? Does a baseline help? How should losses be normalized for length? Does
-dividing by the group's standard deviation help?
+		Short: "Run the experiments of CS336 assignment 5 (2025 or 2026)",
+		Long: `Assignment answers the questions of the handout, each with several seeds. Those
+of 2025 (section 8) are: Which learning rate is best? Does a baseline help? How
+should losses be normalized for length? Does dividing by the group's standard
+deviation help?
 
 The learning-rate sweep runs first. The three comparisons use its best rate: the
 one with the highest mean final validation reward among those that did not
@@ -150,6 +152,15 @@ with four epochs per rollout batch) and the prompt. TinyLM's base model knows on
 bare questions, so the last compares a known prompt with an unknown one, not two
 wordings.
 
+--edition 2026 asks the questions of that handout: standard GRPO and its learning
+rate (lr); the prompt (prompt; of a checkpoint three prompts, "grpo ablate
+prompts"); GRPO with a constant length normalization, Dr. GRPO, RFT and MaxRL
+(variants); and 32 updates per rollout batch with no ratio, no clip, a clip and
+GSPO (offpolicy-loss). It starts from the configuration a5-2026. Each variant and
+each off-policy loss is trained at several rates with two seeds and compared at
+its best with four others. The handout takes the rate of standard GRPO for all, and
+so does --lr-per-arm=false.
+
 The folder contains one sweep per question (lr, baseline, lengthnorm, stdnorm;
 with --all also offpolicy, clip, prompt), each with its own report, and one report
 that answers all questions. Run the same
@@ -158,6 +169,8 @@ command again to do only what is missing.`,
   grpo assignment --dry-run
   grpo assignment --seeds 8 --lr-per-arm
   grpo assignment --all
+  grpo assignment --edition 2026
+  grpo assignment --edition 2026 --dry-run
   grpo assignment --values 3e-4,1e-3 --steps 100 --seeds 1,2
   grpo assignment -c smoke --seeds 2 --out /tmp/assignment`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -169,16 +182,22 @@ command again to do only what is missing.`,
 					return usagef(cmd, "--values: %w", err)
 				}
 			}
+			if !cmd.Flags().Changed("lr-per-arm") {
+				o.ask.PerArm = sweep.TunesArms(o.ask.Edition)
+			}
 			return run(cmd, s, o, runAssignment)
 		},
 		Annotations: saves,
 	}
 	o.add(c, assignmentKeys, "4", "of the study (default results/assignment-<hash of its runs>")
 	c.Flags().Lookup("dry-run").Usage = "list the runs of all parts with a time estimate and write nothing"
+	c.Flags().StringVar(&o.ask.Edition, "edition", sweep.Editions()[0],
+		"`year` of the handout: "+strings.Join(sweep.Editions(), " or "))
+	complete(c, "edition", sweep.Editions, cobra.ShellCompDirectiveNoFileComp)
 	c.Flags().StringVar(&values, "values", "",
-		"learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2)")
+		"learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2; of 2026 3e-4,1e-3,3e-3)")
 	c.Flags().BoolVar(&o.ask.PerArm, "lr-per-arm", false,
-		"train every setting at every learning rate and compare each at its own best")
+		"train every setting at every learning rate and compare each at its own best (2026 does; =false turns it off)")
 	c.Flags().BoolVar(&o.reused, "reuse-choice", false,
 		"compare on the seeds that chose the learning rate: fewer runs, and biased")
 	c.Flags().BoolVar(&o.ask.All, "all", false, "add the experiments offpolicy, clip and prompt of the 2025 handout")

@@ -135,7 +135,7 @@ func TestOptions(t *testing.T) {
 		{"cancel d --json", &cancelOptions{"d", true}},
 		{"assignment --values 1e-3,3e-3 --lr-per-arm --seeds 3 --steps 9 -q", &assignmentOptions{
 			sweepFlags: sweepFlags{out: outFlags{quiet: true}},
-			ask: sweep.Assignment{Rates: []string{"1e-3", "3e-3"}, PerArm: true, Options: sweep.PlanOptions{
+			ask: sweep.Assignment{Edition: "2025", Rates: []string{"1e-3", "3e-3"}, PerArm: true, Options: sweep.PlanOptions{
 				Command: "assignment", Seeds: []uint64{1, 2, 3}, Flags: []config.Flag{key("train.n_grpo_steps", "--steps", "9")}}}}},
 		{"task --sweep s --index 3 --threads 2 --supervised", &taskOptions{sweep: "s", index: 3, threads: 2, supervised: true}},
 		{"report a b --out c --title T", &reportOptions{dirs: []string{"a", "b"}, kind: rundir.KindRun, out: "c", title: "T"}},

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,8 +13,8 @@ import (
 	"grpo/pkg/sweepdir"
 )
 
-// The assignment is a study of four sweeps: the learning rate first, then three
-// comparisons of two settings with the best rate of the first part, on fresh seeds:
+// The assignment is a study of several sweeps (see editions.go): the learning rate first,
+// then comparisons with the best rate of the first part, on fresh seeds:
 // the runs that won the choice of the rate have been lucky, which would favor them in
 // every comparison. Until the rate is known, the comparisons are planned with the first
 // rate as a placeholder. Or each comparison is crossed with all rates, to compare its
@@ -22,66 +23,58 @@ import (
 // RateKey is the key that the first part of the assignment sweeps.
 const RateKey = "train.learning_rate"
 
-// Assignment asks for the four experiments of section 8 of Stanford CS336's
-// assignment 5.
+// Assignment asks for the experiments of Stanford CS336's assignment 5.
 type Assignment struct {
-	Rates   []string    // of the first part; none means four for TinyLM
-	PerArm  bool        // cross each comparison with all rates
-	All     bool        // add the handout's off-policy, clipping and prompt experiments
+	Edition string      // year of the handout, of [Editions]; empty means the first
+	Rates   []string    // of the first part; none means those for TinyLM
+	PerArm  bool        // cross the comparisons with all rates (see [TunesArms])
+	All     bool        // add the off-policy, clipping and prompt experiments of 2025
 	Options PlanOptions // of every part, without Command
-}
-
-// assignmentParts are the parts with their questions; the first is the sweep,
-// the others are embedded ablations.
-var assignmentParts = []sweepdir.Part{
-	{Name: "lr", Question: "Learning rate: which ends with the best validation answer reward, " +
-		"and at which does training diverge?"},
-	{Name: "baseline", Question: "Baselining: does reinforce_with_baseline end with a better " +
-		"validation answer reward than no_baseline?"},
-	{Name: "lengthnorm", Question: "Length normalization: masked_mean or masked_normalize, " +
-		"by validation answer reward and by gradient norm?"},
-	{Name: "stdnorm", Question: "Group standard deviation: does use_std_normalization " +
-		"improve the validation answer reward?"},
-}
-
-// moreParts are the handout's other experiments, also embedded ablations.
-var moreParts = []sweepdir.Part{
-	{Name: "offpolicy", Question: "Off-policy: do several epochs and smaller train batches per rollout batch " +
-		"improve the validation answer reward?"},
-	{Name: "clip", Question: "Clipping, off-policy: grpo_clip or no clip, by validation answer reward and stability?"},
-	{Name: "prompt", Question: "Prompt: the question alone (plain, which has the text of question_only) or r1_zero, " +
-		"by validation answer reward?"},
 }
 
 // NewStudy plans the assignment. Unless PerArm, its comparisons are
 // placeholders until a rate is chosen; mistakes in them are reported here.
 func NewStudy(ask Assignment) (*Study, error) {
-	if len(ask.Rates) == 0 {
-		ask.Rates = []string{"1e-4", "3e-4", "1e-3", "1e-2"} // slow, good, best, and one at which training collapses
+	e, err := findEdition(ask.Edition)
+	if err != nil {
+		return nil, err
 	}
-	s := &Study{ask: ask, Manifest: sweepdir.Study{
-		Format: sweepdir.FormatVersion, Name: "assignment",
-		Title: "Four GRPO experiments: CS336, assignment 5, section 8",
-		Argv:  append([]string{}, ask.Options.Argv...), Parts: slices.Clone(assignmentParts),
+	if ask.All && len(e.more) == 0 {
+		return nil, configError("plan the assignment", fmt.Sprintf(
+			"--all adds experiments of the edition 2025; %s has all of its experiments in any case", e.name))
+	}
+	if len(ask.Rates) == 0 {
+		ask.Rates = e.rates
+	}
+	s := &Study{ask: ask, edition: e, parts: slices.Clone(e.parts), Manifest: sweepdir.Study{
+		Format: sweepdir.FormatVersion, Name: "assignment", Title: e.title,
+		Argv: append([]string{}, ask.Options.Argv...),
 	}}
 	if ask.All {
-		s.Manifest.Title = "Seven GRPO experiments: CS336 (2025), assignment 5, section 8"
-		s.Manifest.Parts = append(s.Manifest.Parts, moreParts...)
+		s.Manifest.Title, s.parts = e.moreTitle, append(s.parts, e.more...)
 	}
 	req, err := AxesRequest([]AxisRequest{{Key: RateKey, Values: ask.Rates, From: "--values"}})
 	if err != nil {
 		return nil, err
 	}
-	lr, err := s.plan("sweep", req)
+	lr, err := s.plan("sweep", e.over(req))
 	if err != nil {
 		return nil, err
 	}
 	s.Parts = []*Plan{lr}
 	s.rates = lr.Manifest.Axes[0]
-	for _, part := range s.Manifest.Parts[1:] {
-		plan, err := s.comparison(part.Name, s.rates.Values[0])
+	s.Manifest.Parts = []sweepdir.Part{s.parts[0].entry()}
+	_, m, err := frozenModel(lr.Manifest.Runs[0])
+	isCheckpoint := err == nil && m.IsDecoder() // another error is reported when the model is opened
+	for i, p := range s.parts[1:] {
+		if isCheckpoint && p.ofCheckpoint != nil {
+			p = *p.ofCheckpoint
+			s.parts[i+1] = p
+		}
+		s.Manifest.Parts = append(s.Manifest.Parts, p.entry())
+		plan, err := s.comparison(p, s.rates.Values[0])
 		if err != nil {
-			return nil, fmt.Errorf("part %s: %w", part.Name, err)
+			return nil, fmt.Errorf("part %s: %w", p.name, err)
 		}
 		s.Parts = append(s.Parts, plan)
 	}
@@ -108,27 +101,36 @@ func (s *Study) identify() {
 		fmt.Fprintln(h, part.Name, s.Parts[i].Manifest.Identity())
 	}
 	s.Manifest.Hash = hex.EncodeToString(h.Sum(nil))[:8]
-	s.Manifest.Asked = []sweepdir.Override{
+	if s.edition.name != editions[0].name { // folders of the first have no such line
+		s.Manifest.Asked = []sweepdir.Override{{Key: "edition", Value: s.edition.name}}
+	}
+	s.Manifest.Asked = append(s.Manifest.Asked, []sweepdir.Override{
 		{Key: "values", Value: strings.Join(s.rates.Values, ", ")},
 		{Key: "seeds", Value: joinSeeds(s.Parts[0].Manifest.Seeds, ", ")},
 		{Key: "lr-per-arm", Value: fmt.Sprint(s.ask.PerArm)},
 		{Key: "all", Value: fmt.Sprint(s.ask.All)},
 		{Key: "reuse-choice", Value: fmt.Sprint(s.ask.Options.ReuseChoice)},
-	}
+	}...)
 }
 
-// comparison plans one of the embedded ablations for the study.
-func (s *Study) comparison(name, rate string) (*Plan, error) {
-	req, err := LoadRequest(name)
+// comparison plans the ablation of a part for the study.
+func (s *Study) comparison(p part, rate string) (*Plan, error) {
+	req, err := LoadRequest(cmp.Or(p.ablation, p.name))
 	if err != nil {
 		return nil, err
 	}
+	req = withoutRates(s.edition.over(req))
 	if req, err = s.scaledBatches(req); err != nil {
 		return nil, err
 	}
-	if s.ask.PerArm {
-		return s.plan("ablate", crossedWithRates(req, s.ask.Rates, s.rates.Values[0]))
+	if s.tunes(p) {
+		rates, first := s.ask.Rates, s.rates.Values[0]
+		if p.slower {
+			rates, first = slowerRates(s.rates.Values)
+		}
+		return s.plan("ablate", crossedWithRates(req, rates, first))
 	}
+	req.ChoiceSeeds = 0
 	flag := config.Flag{Key: RateKey, Name: "the rate of part lr", Value: rate}
 	plan, err := s.plan("ablate", req, flag) // on the seeds of the choice
 	if err != nil {
@@ -141,35 +143,63 @@ func (s *Study) comparison(name, rate string) (*Plan, error) {
 	return s.planOn(FreshSeeds(s.Parts[0].Manifest.Seeds), "ablate", req, flag)
 }
 
+// tunes says whether a part takes each arm at its own learning rate.
+func (s *Study) tunes(p part) bool { return s.ask.PerArm && !p.shared }
+
 // FreshSeeds are as many seeds as these, none of which is among them: the ones after the largest.
-func FreshSeeds(seeds []uint64) []uint64 {
-	out := make([]uint64, len(seeds))
+func FreshSeeds(seeds []uint64) []uint64 { return freshSeeds(seeds, len(seeds)) }
+
+// freshSeeds are the n seeds after the largest of these.
+func freshSeeds(seeds []uint64, n int) []uint64 {
+	out := make([]uint64, n)
 	for i := range out {
 		out[i] = slices.Max(seeds) + uint64(i) + 1
 	}
 	return out
 }
 
-// scaledBatches scales the train batches of an ablation, which are for the default rollout batch, to that of
-// the study.
+// scaledBatches scales the train batches of an ablation, of its axes and its arms, which are for the default rollout
+// batch, to that of the study.
 func (s *Study) scaledBatches(req Request) (Request, error) {
 	first, err := frozen(s.Parts[0].Manifest.Runs[0])
 	if err != nil {
 		return req, err
 	}
 	usual, now := config.Default().Rollout.RolloutBatchSize, first.Rollout.RolloutBatchSize
+	if now == usual {
+		return req, nil
+	}
+	const key = "train_batch_size"
+	scale := func(v string) (string, error) {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return "", configError("read sweep", fmt.Sprintf("%s %s: %v", key, v, err))
+		}
+		return strconv.Itoa(max(1, n*now/usual)), nil
+	}
+	req.Arms = slices.Clone(req.Arms)
+	for i, a := range req.Arms {
+		req.Arms[i].Set = slices.Clone(a.Set)
+		for j, o := range a.Set {
+			if o.Key != key {
+				continue
+			}
+			if req.Arms[i].Set[j].Value, err = scale(o.Value); err != nil {
+				return req, err
+			}
+		}
+	}
 	req.Axes = slices.Clone(req.Axes)
 	for i, a := range req.Axes {
-		if a.Key != "train_batch_size" || now == usual {
+		if a.Key != key {
 			continue
 		}
 		req.Axes[i].Values = nil
 		for _, v := range a.Values {
-			n, err := strconv.Atoi(v)
+			scaled, err := scale(v)
 			if err != nil {
-				return req, configError("read sweep", fmt.Sprintf("%s %s: %v", a.Key, v, err))
+				return req, err
 			}
-			scaled := strconv.Itoa(n * now / usual)
 			req.Axes[i].Values = append(req.Axes[i].Values, scaled)
 			if rest, ok := strings.CutSuffix(req.Reference, a.Key+"="+v); ok {
 				req.Reference = rest + a.Key + "=" + scaled
@@ -179,7 +209,22 @@ func (s *Study) scaledBatches(req Request) (Request, error) {
 	return req, nil
 }
 
-// crossedWithRates is an ablation at all rates, each arm to be compared at its own best.
+// withoutRates is an ablation without its own learning rates: the study has others.
+func withoutRates(req Request) Request {
+	isRate := func(key string) bool {
+		k, err := config.FindKey(key)
+		return err == nil && k.Path == RateKey
+	}
+	if !isRate(req.BestOver) {
+		return req
+	}
+	req.BestOver = ""
+	req.Axes = slices.DeleteFunc(slices.Clone(req.Axes), func(a AxisRequest) bool { return isRate(a.Key) })
+	req.Reference, _, _ = strings.Cut(req.Reference, ","+shortName(RateKey)+"=")
+	return req
+}
+
+// crossedWithRates is an ablation at these rates, each arm to be compared at its own best.
 func crossedWithRates(req Request, rates []string, first string) Request {
 	req.Axes = append(slices.Clone(req.Axes), AxisRequest{Key: RateKey, Values: rates, From: "--values"})
 	req.BestOver = RateKey
@@ -215,6 +260,10 @@ func (s *Study) rateCaveat(m sweepdir.Manifest, rate string) string {
 		how = "on the same seeds (--reuse-choice): if that arm's runs are those that won the choice, the comparison is " +
 			"biased in their favor"
 	}
-	return fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s, %s "+
-		"(grpo assignment --lr-per-arm takes each arm at its own best)", s.rates.Shown(rate), whose, how)
+	text := fmt.Sprintf("The learning rate, %s, was chosen by validation reward in part lr, %s, %s",
+		s.rates.Shown(rate), whose, how)
+	if s.ask.PerArm {
+		return text
+	}
+	return text + " (grpo assignment --lr-per-arm takes each arm at its own best)"
 }

@@ -48,11 +48,11 @@ func ParseLooks(text string) (seeds []uint64, looks []sweepdir.Look, ok bool, er
 	return FirstSeeds(to), looks, true, nil
 }
 
-// LooksText is a plan as --seeds takes it: "4..16", or "4" for a choice on 4 seeds with one comparison after it.
+// LooksText is a plan as --seeds takes it: "4..16", or "4" for a choice with one comparison on 4 seeds after it.
 func LooksText(looks []sweepdir.Look) string {
 	if first := looks[0]; first.Choice {
 		if len(looks) == 2 {
-			return strconv.Itoa(first.Seeds)
+			return strconv.Itoa(looks[1].Seeds - first.Seeds)
 		}
 		return fmt.Sprintf("%d..%d", first.Seeds, looks[len(looks)-1].Seeds-first.Seeds)
 	}

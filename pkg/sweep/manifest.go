@@ -127,17 +127,20 @@ func (p *planner) checkBestOver() error {
 	return nil
 }
 
-// addFreshSeeds plans to choose the point of each tuned arm on the seeds that were asked for, or on those of the
-// first look, and to compare the chosen points on as many fresh seeds, or at all looks on fresh seeds: rewards that
+// addFreshSeeds plans to choose the point of each tuned arm on the seeds that were asked for, or the first ones of
+// them ([Request.ChoiceSeeds]), or on those of the first look, and to compare the chosen points on as many fresh seeds, or at all looks on fresh seeds: rewards that
 // won a choice flatter, and one arm more than another.
 func (p *planner) addFreshSeeds() {
 	if p.opts.ReuseChoice || p.req.ReuseChoice {
 		return
 	}
 	if len(p.looks) == 0 {
-		n := len(p.seeds)
-		p.seeds = slices.Concat(p.seeds, FreshSeeds(p.seeds))
-		p.looks = []sweepdir.Look{{Seeds: n, Choice: true}, {Seeds: 2 * n, Level: stats.Alpha}}
+		n, choice := len(p.seeds), p.seeds
+		if c := p.req.ChoiceSeeds; c > 0 {
+			choice = p.seeds[:min(c, n)]
+		}
+		p.seeds = slices.Concat(choice, freshSeeds(choice, n))
+		p.looks = []sweepdir.Look{{Seeds: len(choice), Choice: true}, {Seeds: len(choice) + n, Level: stats.Alpha}}
 		return
 	}
 	n := p.looks[0].Seeds

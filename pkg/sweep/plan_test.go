@@ -450,3 +450,29 @@ func TestArmOverPreset(t *testing.T) {
 	_, err = NewPlan(parsed(t, "axes: [{key: group_size, values: [8, 3]}]"), PlanOptions{Path: "a5-2026"})
 	invalid(t, "sizes", err, "must be a multiple of")
 }
+
+// TestChoiceSeeds: tuned arms may be chosen on fewer seeds than they are compared on. The sweep.yaml repeats that.
+func TestChoiceSeeds(t *testing.T) {
+	long(t)
+	const tuned = "arms: [{name: a, set: {group_size: 4}}, {name: b, set: {group_size: 8}}]\n" +
+		"axes: [{key: lr, values: [1e-3, 3e-3]}]\nbest_over: lr\nchoice_seeds: 2\n"
+	for _, tt := range []struct{ asked, seeds []uint64 }{
+		{nil, []uint64{1, 2, 3, 4, 5, 6}},
+		{[]uint64{7, 5, 9}, []uint64{7, 5, 8, 9, 10}},
+		{[]uint64{4}, []uint64{4, 5}}, // no more than there are
+		{[]uint64{1, 2}, []uint64{1, 2, 3, 4}},
+	} {
+		p := planOf(t, tuned, PlanOptions{Seeds: tt.asked})
+		m := p.Manifest
+		if !slices.Equal(m.Seeds, tt.seeds) || m.ChosenOn() != min(2, len(tt.seeds)/2) {
+			t.Errorf("%v: seeds %v, %d of them for the choice", tt.asked, m.Seeds, m.ChosenOn())
+		}
+		req, err := ParseRequest("sweep.yaml", p.Request)
+		expect.OK(t, err)
+		again, err := NewPlan(req, PlanOptions{})
+		expect.OK(t, err)
+		if !reflect.DeepEqual(again.Manifest.Looks, m.Looks) || again.Manifest.Hash != m.Hash {
+			t.Errorf("%v: again %v, %+v, want %+v", tt.asked, again.Manifest.Seeds, again.Manifest.Looks, m.Looks)
+		}
+	}
+}

@@ -38,6 +38,7 @@ import (
 //	    values: [3e-4, 1e-3]
 //	reference: symmetric,lr=0.001     # the arm that the others are compared with; none = the best
 //	best_over: lr                     # an axis to tune: arms are compared each at its own best value
+//	choice_seeds: 2                   # choose the value on 2 seeds; none = on as many as are compared
 //	reuse_choice: true                # ... on the seeds of that choice, not on fresh ones: cheaper, and biased
 //	fixed: [learning_rate]            # keys that all arms share and that readers need to know
 //	notes: [One rate for all arms.]   # caveats that the verdict repeats
@@ -52,6 +53,7 @@ type Request struct {
 	Fixed, Notes          []string
 	Seeds                 []uint64 // none means [DefaultSeeds] of them
 	Looks                 []sweepdir.Look
+	ChoiceSeeds           int  // seeds on which the points of BestOver are chosen; 0 = as many as are compared
 	ReuseChoice           bool // as [PlanOptions.ReuseChoice]
 }
 

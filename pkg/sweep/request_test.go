@@ -93,6 +93,7 @@ func TestParseRequestProblems(t *testing.T) {
 		{"axis without values", "name: a\naxes: [{key: lr}]", "an axis needs a key and its values"},
 		{"axis with empty values", "name: a\naxes: [{key: lr, values: []}]", "values must not be an empty list"},
 		{"question", "name: a\nquestion: Tell me.\narms: [{name: a}]", "question must end with a question mark"},
+		{"choice without best_over", "name: a\nchoice_seeds: 2\narms: [{name: a}]", "line 2: choice_seeds must be 1 or more, and is for best_over"},
 		{"same note", "name: a\nnotes: [b, b]\narms: [{name: a}]", `notes: "b" appears twice`},
 		{"seeds of none", "name: a\nseeds: 0\narms: [{name: a}]", "seeds must be a count of 1 to 10000"},
 		{"seeds in quotes", "name: a\nseeds: \"4\"\narms: [{name: a}]", "seeds must be a count"},

@@ -28,6 +28,7 @@ type requestForm struct {
 	Axes      []axisForm     `yaml:"axes,omitempty"`
 	Reference yamldoc.Line   `yaml:"reference,omitempty"`
 	BestOver  yamldoc.Line   `yaml:"best_over,omitempty"`
+	Choice    int            `yaml:"choice_seeds,omitempty"`
 	Reuse     bool           `yaml:"reuse_choice,omitempty"`
 	Fixed     []yamldoc.Line `yaml:"fixed,omitempty"`
 	Notes     []yamldoc.Line `yaml:"notes,omitempty"`
@@ -83,6 +84,9 @@ func (d requestReader) request(f requestForm) Request {
 		Set: d.settings("set", f.Set), Fixed: d.texts("fixed", f.Fixed), Notes: d.texts("notes", f.Notes),
 	}
 	req.Seeds, req.Looks = d.seeds(f.Seeds)
+	if req.ChoiceSeeds = f.Choice; d.Lines["choice_seeds"] > 0 && (f.Choice < 1 || f.BestOver == "" || f.Reuse) {
+		d.Problem(d.Lines["choice_seeds"], "choice_seeds must be 1 or more, and is for best_over without reuse_choice")
+	}
 	if d.Lines["name"] == 0 {
 		d.Problem(d.Lines[""], "it has no name (write \"name: my-sweep\")")
 	}
@@ -275,7 +279,10 @@ func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 	seeds := m.Seeds
 	switch c := m.ChosenOn(); {
 	case c > 0 && len(m.Looks) == 2: // the fresh seeds follow from these
-		seeds = seeds[:c]
+		n := len(seeds) - c
+		if seeds = seeds[:n]; n != c {
+			f.Choice = c
+		}
 	case len(m.Looks) > 0 && slices.Equal(seeds, FirstSeeds(len(seeds))):
 		f.Seeds = plain(LooksText(m.Looks))
 	}

@@ -48,6 +48,10 @@ func Schema() jsonschema.Schema {
 		"axes":      {"Keys with values: every arm is trained at every point of their grid.", list(axis)},
 		"reference": {"The arm that the others are compared with. Without it: the best one.", text},
 		"best_over": {"An axis over which each arm is tuned: arms are compared at their own best values.", key},
+		"choice_seeds": {
+			"With best_over: the number of seeds on which the values are chosen. Without it: as many as are compared.",
+			form{"type": "integer", "minimum": 1},
+		},
 		"reuse_choice": {
 			"With best_over: compare on the seeds of the choice, not on fresh ones; fewer runs, and biased.",
 			form{"type": "boolean"},

@@ -21,15 +21,25 @@ type Study struct {
 	Parts    []*Plan // as Manifest.Parts
 	Dir      string
 
-	ask   Assignment
-	rates sweepdir.Axis // of the first part
+	ask     Assignment
+	edition edition
+	parts   []part        // as Parts
+	rates   sweepdir.Axis // of the first part
 }
 
 // partDir is the folder of part i.
 func (s *Study) partDir(i int) string { return filepath.Join(s.Dir, s.Manifest.Parts[i].Name) }
 
-// Waits says whether the comparisons are placeholders, until a learning rate is chosen.
-func (s *Study) Waits() bool { return !s.ask.PerArm && len(s.Manifest.Parts[1].Set) == 0 }
+// Waits says whether comparisons are placeholders, until a learning rate is chosen.
+func (s *Study) Waits() bool {
+	i := s.firstShared()
+	return i > 0 && len(s.Manifest.Parts[i].Set) == 0
+}
+
+// firstShared is the first part with the rate that the part lr chooses; 0 if each arm of each part has its own.
+func (s *Study) firstShared() int {
+	return 1 + slices.IndexFunc(s.parts[1:], func(p part) bool { return !s.tunes(p) })
+}
 
 // Argv is the command that made the study.
 func (s *Study) Argv() []string { return s.ask.Options.Argv }
@@ -47,7 +57,7 @@ func (s *Study) Part(i int) (*Located, error) {
 func (s *Study) Located() (out []*Located, err error) {
 	for i := range s.Parts {
 		l := &Located{Plan: s.Parts[i], Dir: s.partDir(i), Waits: true}
-		if i == 0 || !s.Waits() {
+		if i == 0 || s.tunes(s.parts[i]) || !s.Waits() {
 			if l, err = s.Part(i); err != nil {
 				return nil, err
 			}
@@ -79,8 +89,10 @@ func (s *Study) About(i int) string {
 	switch {
 	case len(part.Set) > 0:
 		return text + ", learning rate " + s.rates.Shown(part.Set[0].Value)
-	case i > 0:
+	case i > 0 && s.tunes(s.parts[i]):
 		return text + ", each arm at " + textutil.Count(len(rates[0].Values), "learning rate")
+	case i > 0:
+		return text
 	}
 	var shown []string
 	for _, rate := range rates[0].Values {
@@ -177,19 +189,23 @@ func (s *Study) differences(old sweepdir.Study) []string {
 // ChooseRate plans the comparisons with the best rate of the first part, which best returns with the
 // reason. A rate that was chosen before is kept, and without it nothing is chosen with --lr-per-arm.
 func (s *Study) ChooseRate(best func() (rate, why string, err error), note func(string)) error {
-	if s.ask.PerArm {
+	first := s.firstShared()
+	if first == 0 {
 		return nil // every arm has all rates
 	}
 	rate, why, err := best()
 	if !s.Waits() {
-		if had := s.Manifest.Parts[1].Set[0].Value; err == nil && had != rate {
+		if had := s.Manifest.Parts[first].Set[0].Value; err == nil && had != rate {
 			note(fmt.Sprintf("the comparisons were started with learning rate %s and keep it, "+
 				"although %s now has %s (--fresh starts over in a new folder)", s.rates.Shown(had), s.rates.Shown(rate), why))
 		}
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("part lr gives no learning rate to the other parts: %w (--lr-per-arm needs none)", err)
+		if hint := " (--lr-per-arm needs none)"; !s.ask.PerArm {
+			err = fmt.Errorf("%w%s", err, hint)
+		}
+		return fmt.Errorf("part lr gives no learning rate to the other parts: %w", err)
 	}
 	if err := s.choose(rate, why); err != nil {
 		return err
@@ -197,15 +213,15 @@ func (s *Study) ChooseRate(best func() (rate, why string, err error), note func(
 	return s.settle()
 }
 
-// choose plans the comparisons with a rate; why ends the sentence "learning rate R: ...". With PerArm
-// there is nothing to choose.
+// choose plans the comparisons with a rate; why ends the sentence "learning rate R: ...". Parts that tune each arm
+// stay as they are.
 func (s *Study) choose(rate, why string) error {
-	if s.ask.PerArm {
-		return nil
-	}
 	for i := 1; i < len(s.Parts); i++ {
+		if s.tunes(s.parts[i]) {
+			continue
+		}
 		part := &s.Manifest.Parts[i]
-		plan, err := s.comparison(part.Name, rate)
+		plan, err := s.comparison(s.parts[i], rate)
 		if err != nil {
 			return fmt.Errorf("part %s: %w", part.Name, err)
 		}
