@@ -195,7 +195,9 @@ func (d requestReader) value(what string, n *yaml.Node) (string, bool) {
 			if !ok {
 				return "", false
 			}
-			parts[i] = v
+			if parts[i] = v; strings.TrimSpace(v) != v || strings.ContainsAny(v, "\n\t") {
+				parts[i] = strconv.Quote(v) // such as data.stop: ["\n\n"]
+			}
 		}
 		return "[" + strings.Join(parts, ", ") + "]", true
 	case n.Kind == yaml.MappingNode:
