@@ -10,17 +10,40 @@ import (
 type attention struct {
 	heads, kvHeads, dim int
 	scale               float32 // of the scores
+	softcap             float32 // of the scaled scores; 0: none
 	window              int     // see [Layer]
 }
 
 func attentionOf(c *hf.Config) attention {
-	return attention{heads: c.Heads, kvHeads: c.KVHeads, dim: c.HeadDim, scale: c.AttentionScale()}
+	return attention{heads: c.Heads, kvHeads: c.KVHeads, dim: c.HeadDim, scale: c.AttentionScale(),
+		softcap: float32(c.AttnSoftcap)}
 }
 
 // in is the attention of a layer.
 func (a attention) in(l *Layer) attention {
 	a.window = l.Window
 	return a
+}
+
+// softmax replaces a row of scores by their probabilities, and writes the slopes of capped scores to slope unless
+// that is nil.
+func (a attention) softmax(row, slope []float32) {
+	scale := a.scale
+	if a.softcap != 0 {
+		kernel.SoftCap(row, scale, a.softcap, slope)
+		scale = 1
+	}
+	kernel.Softmax(len(row), row, scale, row)
+}
+
+// softmaxBackward replaces dp, the gradient of a row of probabilities p, by the gradient of the scores.
+func (a attention) softmaxBackward(p, dp, slope []float32) {
+	if a.softcap == 0 {
+		kernel.SoftmaxBackward(p, dp, a.scale)
+		return
+	}
+	kernel.SoftmaxBackward(p, dp, 1)
+	kernel.Multiply(dp, slope)
 }
 
 // first is the first position that a query at a position sees.
@@ -67,16 +90,20 @@ func (t *Tree) runs() (out []run) {
 type scratch struct {
 	k, v  []float32 // (tokens of a sequence, dim): keys and values of one head from the root on
 	p, dp []float32 // (rows, width) of a run: probabilities
+	slope []float32 // (rows, width), of capped scores; nil if nobody needs it
 }
 
-func newScratch(t *Tree, runs []run, dim int, backward bool, mem *arena) *scratch {
+func (a attention) newScratch(t *Tree, runs []run, backward bool, mem *arena) *scratch {
 	most := 0
 	for _, r := range runs {
 		most = max(most, r.rows*r.width)
 	}
-	w := &scratch{k: mem.floats(t.longest * dim), v: mem.floats(t.longest * dim), p: mem.floats(most)}
+	w := &scratch{k: mem.floats(t.longest * a.dim), v: mem.floats(t.longest * a.dim), p: mem.floats(most)}
 	if backward {
 		w.dp = mem.floats(most)
+	}
+	if backward && a.softcap != 0 {
+		w.slope = mem.floats(most)
 	}
 	return w
 }
@@ -112,7 +139,7 @@ func (t *Tree) own(r run, f func(start, row, n int)) {
 
 // probabilities writes those of a run's queries of one head to w.p, over the context's
 // keys, which are in w.k, and then the segment's own. Keys after a query, and those
-// before its window, have probability 0.
+// before its window, have probability 0. The slopes of capped scores are in w.slope, if that is not nil.
 func (a attention) probabilities(t *Tree, r run, head int, qkv []float32, w *scratch) {
 	width := a.width()
 	q, k, first := qkv[head*a.dim:], qkv[a.q()+head/a.group()*a.dim:], t.Start[r.first]
@@ -124,7 +151,13 @@ func (a attention) probabilities(t *Tree, r run, head int, qkv []float32, w *scr
 			all := p[i*r.width : i*r.width+r.before+n]
 			first, end := a.first(r.before+i), r.before+i+1
 			seen := all[first:end]
-			kernel.Softmax(len(seen), seen, a.scale, seen)
+			var slope []float32
+			if w.slope != nil {
+				slope = w.slope[(row+i)*r.width:][:len(all)]
+				clear(slope)
+				slope = slope[first:end]
+			}
+			a.softmax(seen, slope)
 			clear(all[:first])
 			clear(all[end:])
 		}
@@ -186,7 +219,11 @@ func (a attention) backward(t *Tree, r run, kvHead int, qkv, dout, dqkv, dcontex
 			kernel.Gemm(false, true, n, n, a.dim, ds, ldd, qkv[at:], width, false, dp[r.before:], r.width)
 			for i := range n {
 				all := r.before + n
-				kernel.SoftmaxBackward(p[i*r.width:][:all], dp[i*r.width:][:all], a.scale)
+				var slope []float32
+				if w.slope != nil {
+					slope = w.slope[(row+i)*r.width:][:all]
+				}
+				a.softmaxBackward(p[i*r.width:][:all], dp[i*r.width:][:all], slope)
 			}
 		})
 		kernel.Gemm(false, false, r.rows, a.dim, r.before, w.dp, r.width, w.k, a.dim, false, dq[first*width:], width)

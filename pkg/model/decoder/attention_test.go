@@ -17,7 +17,8 @@ func randomNetwork(r *rand.Rand) *Network {
 	n := NewNetwork(&hf.Config{Arch: "qwen3", Vocab: 50, Hidden: 40, FFN: 36, Layers: 2, Heads: 6, KVHeads: 2,
 		HeadDim: 10, Context: 512, RopeTheta: 1e4, NormEps: 1e-5, QKVBias: true, QKNorm: true,
 		Norms: hf.NormBoth, Window: 11, Sliding: []bool{true, false}, NoRope: []bool{false, true},
-		OffsetNorms: true, ScaledEmbed: true, GELU: true, QueryScalar: 14, LocalTheta: 100, RopeFactor: 2})
+		OffsetNorms: true, ScaledEmbed: true, GELU: true, QueryScalar: 14, LocalTheta: 100, RopeFactor: 2,
+		AttnSoftcap: 1.5, FinalSoftcap: 2})
 	for i := range n.Params.Flat {
 		n.Params.Flat[i] = float32(r.NormFloat64()) * 0.3
 	}

@@ -27,6 +27,12 @@ func asGGUF(t *testing.T, net *Network) string {
 	if c.Window > 0 {
 		metadata["attention.sliding_window"] = u(c.Window)
 	}
+	if c.AttnSoftcap != 0 {
+		metadata["attn_logit_softcapping"] = float32(c.AttnSoftcap)
+	}
+	if c.FinalSoftcap != 0 {
+		metadata["final_logit_softcapping"] = float32(c.FinalSoftcap)
+	}
 	tokens := []string{}
 	for i := range 100 {
 		tokens = append(tokens, string(rune('!'+i%94))+strings.Repeat("!", i/94))

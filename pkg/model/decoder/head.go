@@ -33,7 +33,8 @@ func lossParts(rows, vocab int, backward bool) (most int, keep bool) {
 
 func (o *cpuOps) LogProbs(places, targets []int, kept []*model.Kept, temperature float64) fused.Op {
 	op := &headOp{cpuOps: o, places: places, targets: targets, kept: kept, inv: float32(1 / temperature)}
-	op.most, op.keep = lossParts(len(places), o.net.Config.Vocab, o.grads != nil)
+	c := o.net.Config
+	op.most, op.keep = lossParts(len(places), c.Vocab, o.grads != nil && c.FinalSoftcap == 0)
 	return op
 }
 
@@ -50,6 +51,7 @@ type headOp struct {
 	out          *fused.Buffer
 	final, rstd  []float32 // the last RMSNorm
 	rows, logits []float32 // states and logits of most places
+	slope        []float32 // of the soft cap of these logits, in the backward pass; nil without
 }
 
 // each calls f for parts of the places: with the first and the number of them, and their
@@ -63,6 +65,9 @@ func (o *headOp) each(again bool, f func(from, n int, probs []float32)) {
 		}
 		if !again || !o.keep {
 			o.net.Head.forward(o.pool, n, o.rows, false, o.logits)
+			if c := o.net.Config.FinalSoftcap; c != 0 {
+				o.pool.SoftCap(o.logits[:n*vocab], 1, float32(c), o.slope)
+			}
 			if o.kept != nil {
 				o.pool.Run(n, func(i, _ int) { o.kept[from+i].Restrict(o.logits[i*vocab : (i+1)*vocab]) })
 			}
@@ -82,6 +87,9 @@ func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 	o.out = fused.NewBuffer(2, len(o.places))
 	o.final, o.rstd = o.norm(fused.Floats(in[0]), o.net.Norm)
 	o.rows, o.logits = o.mem.floats(o.most*c.Hidden), o.mem.floats(o.most*c.Vocab)
+	if o.grads != nil && c.FinalSoftcap != 0 {
+		o.slope = o.mem.floats(o.most * c.Vocab)
+	}
 	o.each(false, func(int, int, []float32) {})
 	return o.out.T, nil
 }
@@ -101,6 +109,9 @@ func (o *headOp) Backward(vals []G.Value) error {
 	o.each(true, func(from, n int, d []float32) {
 		o.pool.LogSoftmaxBackward(n, vocab, d, logp[from:], entropy[from:], o.targets[from:from+n], dlogp[from:],
 			dentropy[from:], o.inv, d)
+		if o.slope != nil {
+			o.pool.Multiply(d[:n*vocab], o.slope)
+		}
 		o.net.Head.backward(o.pool, n, o.rows, d, drows, o.grads.Head)
 		for i, at := range o.places[from : from+n] {
 			kernel.Axpy(1, drows[i*h:(i+1)*h], dfinal[at*h:(at+1)*h])

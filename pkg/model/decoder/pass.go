@@ -23,7 +23,7 @@ func newPass(net *Network, pool *kernel.Pool, mem *arena, t *Tree, backward bool
 	p.newRotations()
 	p.place(t.Positions)
 	for range pool.Threads() {
-		p.scratch = append(p.scratch, newScratch(t, p.runs, c.HeadDim, backward, mem))
+		p.scratch = append(p.scratch, p.attn.newScratch(t, p.runs, backward, mem))
 	}
 	if backward {
 		p.rstd, p.dcontext = mem.floats(n), p.contexts()

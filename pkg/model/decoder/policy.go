@@ -117,6 +117,9 @@ func (p *Policy) NetworkHash() string {
 	if c.NoRope != nil {
 		text += fmt.Sprint(c.NoRope)
 	}
+	if c.AttnSoftcap != 0 || c.FinalSoftcap != 0 {
+		text += fmt.Sprint(c.AttnSoftcap, c.FinalSoftcap)
+	}
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 

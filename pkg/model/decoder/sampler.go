@@ -281,6 +281,9 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 		d.pool.Run(n, func(r, _ int) {
 			i := d.rows[from+r]
 			logits := d.logits[r*c.Vocab : (r+1)*c.Vocab]
+			if c.FinalSoftcap != 0 {
+				kernel.SoftCap(logits, 1, float32(c.FinalSoftcap), nil)
+			}
 			var u float64
 			if !d.opt.Greedy {
 				u = draws.At(d.first+i/d.group, d.sample+i%d.group, t)
@@ -365,7 +368,7 @@ func (d *decoding) attend(layer, row, head int, s *Saved[[]float32], scores []fl
 	first := a.first(n + t)
 	for g := range group {
 		p := scores[g*width : (g+1)*width]
-		kernel.Softmax(width-first, p[first:], a.scale, p[first:])
+		a.softmax(p[first:], nil)
 		clear(p[:first])
 	}
 	out := s.Attn[row*a.q()+head*group*a.dim:]

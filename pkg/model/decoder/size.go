@@ -118,8 +118,9 @@ func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 	}
 	q, width := s.projections()
 	places := int(min(b.Tokens, 1<<31))
-	most, _ := lossParts(places, s.Vocab, backward)
-	if backward { // fewer places may need more than these
+	kept := backward && s.FinalSoftcap == 0 // logits
+	most, _ := lossParts(places, s.Vocab, kept)
+	if kept { // fewer places may need more than these
 		most = max(most, min(places, lossKept/s.Vocab))
 	}
 	head := n*(h+1) + float64(most)*(h+float64(s.Vocab))
@@ -127,6 +128,13 @@ func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 		return s.scratch(b, 1, threads) + n*(s.rotations()+3*h) + max(n*(s.saved(false)+max(h, f)+s.after()), head)
 	}
 	head += n*h + float64(most)*h
+	if s.FinalSoftcap != 0 {
+		head += float64(most) * float64(s.Vocab)
+	}
+	matrices := 2.0
+	if s.AttnSoftcap != 0 {
+		matrices++
+	}
 	layer := n * (2*h + 2*f + q + width + 2*s.after())
 	keep := n * layers * (s.saved(true) + h)
 	if b.Checkpointing {
@@ -134,10 +142,10 @@ func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 	}
 	// The gradients of contexts: for runs of completions, and for prompts.
 	contexts := (b.Tokens/runRows+b.Prompts)*b.LongestPrompt + b.Prompts*b.Shared
-	return s.scratch(b, 2, threads) + n*(s.rotations()+2*h) + contexts*(width-q) + keep + max(layer, head)
+	return s.scratch(b, matrices, threads) + n*(s.rotations()+2*h) + contexts*(width-q) + keep + max(layer, head)
 }
 
-// scratch counts the numbers that [newScratch] allocates, for a number of matrices of probabilities.
+// scratch counts the numbers that [attention.newScratch] allocates, for a number of matrices of probabilities.
 func (s Size) scratch(b model.BatchSize, matrices float64, threads int) float64 {
 	all := b.LongestPrompt + b.Longest
 	run := max(b.Shared*b.Shared, (b.LongestPrompt-b.Shared)*b.LongestPrompt, max(runRows, b.Longest)*all)

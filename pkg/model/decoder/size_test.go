@@ -41,8 +41,10 @@ func TestMemory(t *testing.T) {
 	gemma := qwen
 	gemma.Arch, gemma.Norms, gemma.OffsetNorms, gemma.ScaledEmbed, gemma.GELU = "gemma3", hf.NormBoth, true, true, true
 	gemma.LocalTheta, gemma.Window, gemma.Sliding, gemma.Tied = 100, 9, []bool{true, false, true}, true
-	for _, c := range []hf.Config{qwen, gemma} {
-		t.Run(c.Arch, func(t *testing.T) { testMemory(t, &c) })
+	capped := gemma
+	capped.AttnSoftcap, capped.FinalSoftcap = 50, 30
+	for name, c := range map[string]hf.Config{"qwen3": qwen, "gemma3": gemma, "soft caps": capped} {
+		t.Run(name, func(t *testing.T) { testMemory(t, &c) })
 	}
 }
 

@@ -45,12 +45,15 @@ type Config struct {
 	QueryScalar float64   `json:",omitempty"` // attention's scores are divided by its root; 0: HeadDim
 	LocalTheta  float64   `json:",omitempty"` // RopeTheta of the layers of Sliding; 0: the same
 	RopeFactor  float64   `json:",omitempty"` // linear scaling: the frequencies are divided by it; 0: none
-	Window      int       `json:",omitempty"` // tokens that a token sees in layers of Sliding, itself included
-	Sliding     []bool    `json:",omitempty"` // nil: no layer
-	NoRope      []bool    `json:",omitempty"` // the layers that don't rotate queries and keys; nil: all do
-	End         []int32
-	endFrom     []string // what names each end token
-	Pad         int32    // the padding token; -1 without one
+	// Soft caps c, which make x to c·tanh(x/c): of attention's scores, and of the head's logits. 0: none.
+	AttnSoftcap  float64 `json:",omitempty"`
+	FinalSoftcap float64 `json:",omitempty"`
+	Window       int     `json:",omitempty"` // tokens that a token sees in layers of Sliding, itself included
+	Sliding      []bool  `json:",omitempty"` // nil: no layer
+	NoRope       []bool  `json:",omitempty"` // the layers that don't rotate queries and keys; nil: all do
+	End          []int32
+	endFrom      []string // what names each end token
+	Pad          int32    // the padding token; -1 without one
 }
 
 // Placement says where a layer has RMSNorms: of the input of attention and of the feed-forward network, of
@@ -352,6 +355,9 @@ func (c *Config) check() error {
 		c.RopeFactor != 0 && !positive(c.RopeFactor):
 		return fail("the base of local rotations is %v, query_pre_attn_scalar %v and the factor of rope scaling %v, want "+
 			"positive numbers in the range of float32", c.LocalTheta, c.QueryScalar, c.RopeFactor)
+	case c.AttnSoftcap != 0 && !positive(c.AttnSoftcap), c.FinalSoftcap != 0 && !positive(c.FinalSoftcap):
+		return fail("attn_logit_softcapping is %v and final_logit_softcapping %v, want positive numbers in the range of "+
+			"float32", c.AttnSoftcap, c.FinalSoftcap)
 	case r != nil && !(positive(r.Factor) && positive(r.LowFactor) && positive(r.Original) &&
 		r.HighFactor > r.LowFactor && positive(r.HighFactor)):
 		return fail("rope_scaling %+v is not valid", *r)

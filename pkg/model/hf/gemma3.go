@@ -21,11 +21,23 @@ var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
 	},
 	slides: func(f *configFile, _ *Config, layer int) bool { return slidesInGemma(layer, f.WindowPattern) },
 	config: func(f *configFile, c *Config) error {
-		switch {
-		case f.AttnSoftcap != nil || f.FinalSoftcap != nil:
-			return errors.New("attn_logit_softcapping and final_logit_softcapping are not supported; Gemma 3 has none")
-		case f.Bidirectional != nil && *f.Bidirectional:
+		if f.Bidirectional != nil && *f.Bidirectional {
 			return errors.New("use_bidirectional_attention is not supported: the network is no language model")
+		}
+		for _, softcap := range []struct {
+			key  string
+			from *float64
+			to   *float64
+		}{
+			{"attn_logit_softcapping", f.AttnSoftcap, &c.AttnSoftcap},
+			{"final_logit_softcapping", f.FinalSoftcap, &c.FinalSoftcap},
+		} {
+			if softcap.from == nil {
+				continue
+			}
+			if *softcap.to = *softcap.from; *softcap.to == 0 {
+				return fmt.Errorf("%s is 0, want a positive number, or null for none", softcap.key)
+			}
 		}
 		if f.QueryScalar != nil {
 			c.QueryScalar = *f.QueryScalar
@@ -46,11 +58,8 @@ var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
 		return nil
 	},
 	metadata: func(m *metadata, c *Config) {
-		for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
-			if m.number("gemma3."+key, 0) != 0 {
-				m.fail("gemma3.%s is not supported", key)
-			}
-		}
+		c.AttnSoftcap = m.number("gemma3.attn_logit_softcapping", 0) // 0: none, as in llama.cpp
+		c.FinalSoftcap = m.number("gemma3.final_logit_softcapping", 0)
 		c.LocalTheta = m.number("gemma3.rope.freq_base_swa", c.LocalTheta)
 		c.Window = m.integer("gemma3.attention.sliding_window", 0)
 		for i := range min(c.Layers, maxLayers) {
@@ -65,7 +74,7 @@ var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
 		m["model_type"], m["hidden_activation"], m["attention_bias"] = "gemma3_text", "gelu_pytorch_tanh", false
 		m["query_pre_attn_scalar"], m["rope_local_base_freq"] = c.queryScalar(), c.LocalTheta
 		m["layer_types"], m["sliding_window"] = c.layerTypes(), c.Window
-		m["attn_logit_softcapping"], m["final_logit_softcapping"] = nil, nil
+		m["attn_logit_softcapping"], m["final_logit_softcapping"] = unlessZero(c.AttnSoftcap), unlessZero(c.FinalSoftcap)
 	},
 }
 

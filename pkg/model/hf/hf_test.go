@@ -167,6 +167,22 @@ func TestLlama3Factors(t *testing.T) {
 	}
 }
 
+// A soft cap is a positive number or null.
+func TestSoftCaps(t *testing.T) {
+	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
+		for value, says := range map[string]string{"null": "", "30": "", "0": "null for none", "-1": "positive", "1e300": "positive"} {
+			_, err := ParseConfig([]byte(`{"model_type": "gemma3_text", "vocab_size": 50, "hidden_size": 32, "intermediate_size": 48,
+				"num_hidden_layers": 2, "num_attention_heads": 4, "rms_norm_eps": 1e-6, "hidden_activation": "gelu_pytorch_tanh",
+				"`+key+`": `+value+`}`), nil)
+			if says == "" {
+				expect.OK(t, err)
+			} else {
+				expect.Error(t, err, key, says)
+			}
+		}
+	}
+}
+
 // The config.json that is written for a shape is read as that shape.
 func TestConfigFile(t *testing.T) {
 	for _, c := range []Config{
@@ -176,7 +192,8 @@ func TestConfigFile(t *testing.T) {
 		{Arch: "smollm3", HeadDim: 8, Heads: 4, KVHeads: 2, NoRope: []bool{true, false, true}, Tied: true},
 		{Arch: "olmo2", HeadDim: 8, Heads: 4, KVHeads: 2, Norms: NormAfter, QKNorm: true, WholeQKNorm: true},
 		{Arch: "gemma3", HeadDim: 8, Heads: 4, KVHeads: 2, Norms: NormBoth, QKNorm: true, OffsetNorms: true, ScaledEmbed: true,
-			GELU: true, QueryScalar: 14, LocalTheta: 100, RopeFactor: 8, Window: 12, Sliding: []bool{true, false, true}, Tied: true},
+			GELU: true, QueryScalar: 14, LocalTheta: 100, RopeFactor: 8, AttnSoftcap: 50, FinalSoftcap: 30, Window: 12,
+			Sliding: []bool{true, false, true}, Tied: true},
 	} {
 		c.Vocab, c.Hidden, c.FFN, c.Layers, c.Context, c.RopeTheta, c.Pad = 50, 32, 48, 3, 64, 123456.5, -1
 		c.NormEps = float64(float32(1e-5))

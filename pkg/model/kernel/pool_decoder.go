@@ -30,6 +30,22 @@ func (p *Pool) Add(y, x []float32) {
 	p.elements(len(y), func(lo, hi int) { Axpy(1, x[lo:hi], y[lo:hi]) })
 }
 
+// SoftCap is [SoftCap] over the pool's threads, with the same bits.
+func (p *Pool) SoftCap(x []float32, scale, c float32, slope []float32) {
+	p.elements(len(x), func(lo, hi int) {
+		var s []float32
+		if slope != nil {
+			s = slope[lo:hi]
+		}
+		SoftCap(x[lo:hi], scale, c, s)
+	})
+}
+
+// Multiply is [Multiply] over the pool's threads, with the same bits.
+func (p *Pool) Multiply(y, x []float32) {
+	p.elements(len(y), func(lo, hi int) { Multiply(y[lo:hi], x[lo:hi]) })
+}
+
 // RMSNorm is [RMSNorm] over the pool's threads, with the same bits.
 func (p *Pool) RMSNorm(rows, n int, x, w []float32, eps float64, y, rstd []float32) {
 	p.rows(rows, n, func(lo, hi int) {

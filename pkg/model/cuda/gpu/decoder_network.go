@@ -43,6 +43,8 @@ func (g *device) Check(c *hf.Config) error {
 		part = "an RMSNorm with the scale 1 + w"
 	case c.ScaledEmbed:
 		part = "a scaled embedding"
+	case c.AttnSoftcap != 0 || c.FinalSoftcap != 0:
+		part = "a soft cap of scores or logits"
 	case c.GELU:
 		part = "GELU"
 	default:

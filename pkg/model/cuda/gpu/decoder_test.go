@@ -301,6 +301,7 @@ func TestGPURefusesParts(t *testing.T) {
 		"scale 1 + w":              func(c *hf.Config) { c.OffsetNorms = true },
 		"scaled embedding":         func(c *hf.Config) { c.ScaledEmbed = true },
 		"GELU":                     func(c *hf.Config) { c.GELU = true },
+		"soft cap":                 func(c *hf.Config) { c.FinalSoftcap = 30 },
 		"heads of 7":               func(c *hf.Config) { c.HeadDim = 7 },
 	} {
 		c := good
