@@ -74,9 +74,18 @@ func (l *Reader) line() (text []byte, bad, err error) {
 // ReadAll reads a file of at least one and at most limit values, one per line. what names them in
 // errors ("examples"). An invalid line is an error with its number.
 func ReadAll[T any](r io.Reader, what string, limit int, parse func(text []byte) (T, error)) ([]T, error) {
+	return read(r, what, limit, true, parse)
+}
+
+// ReadFirst reads the first n values, or all if there are fewer, as [ReadAll] does.
+func ReadFirst[T any](r io.Reader, what string, n int, parse func(text []byte) (T, error)) ([]T, error) {
+	return read(r, what, n, false, parse)
+}
+
+func read[T any](r io.Reader, what string, limit int, all bool, parse func(text []byte) (T, error)) ([]T, error) {
 	var out []T
 	lines := NewReader(r, MaxLine)
-	for {
+	for all || len(out) < limit {
 		text, bad, err := lines.Next()
 		switch {
 		case errors.Is(err, io.EOF) && len(out) == 0:
@@ -97,6 +106,7 @@ func ReadAll[T any](r io.Reader, what string, limit int, parse func(text []byte)
 		}
 		out = append(out, v)
 	}
+	return out, nil
 }
 
 // Write writes values, one per line.

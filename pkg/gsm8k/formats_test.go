@@ -129,10 +129,19 @@ func TestReadTurns(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "turns.jsonl")
 			expect.OK(t, os.WriteFile(path, []byte(tt.text), 0o644))
-			got, err := ReadTurns(path)
+			got, err := ReadTurns(path, 0)
 			if !reflect.DeepEqual(got, tt.want) || (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v, %v; want %v, %q", got, err, tt.want, tt.says)
 			}
+			if first, err := ReadTurns(path, 1); tt.want != nil && (err != nil || !reflect.DeepEqual(first, tt.want[:1])) {
+				t.Errorf("the first: %v, %v", first, err)
+			}
 		})
+	}
+	// A file of many problems may show its first as examples.
+	path := filepath.Join(t.TempDir(), "turns.jsonl")
+	expect.OK(t, os.WriteFile(path, []byte(strings.Repeat(`{"question":"a","answer":"b"}`+"\n", maxTurns+1)+"broken"), 0o644))
+	if first, err := ReadTurns(path, 2); err != nil || len(first) != 2 {
+		t.Errorf("the first two of many: %v, %v", first, err)
 	}
 }

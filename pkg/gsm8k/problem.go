@@ -164,24 +164,24 @@ func Worked(n int) []Turn { return worked[:min(n, len(worked))] }
 // maxTurns bounds the worked examples of a file; no context has room for more.
 const maxTurns = 1000
 
-// ReadTurns reads worked examples from a file of JSON objects, one per line, with the
-// strings "question" and "answer". Answers may have any form; other keys and blank
+// ReadTurns reads the first n worked examples, or all if n is 0, from a file of JSON objects, one per
+// line, with the strings "question" and "answer". Answers may have any form; other keys and blank
 // lines are ignored. An invalid line is an error with its number.
-func ReadTurns(path string) ([]Turn, error) {
+func ReadTurns(path string, n int) ([]Turn, error) {
 	f, err := regular.Named(path)
 	if err != nil {
 		return nil, fmt.Errorf("read worked examples: %w", err)
 	}
 	defer f.Close()
-	turns, err := readTurns(f)
+	turns, err := readTurns(f, n)
 	if err != nil {
 		return nil, fmt.Errorf("read worked examples: %s: %w", path, err)
 	}
 	return turns, nil
 }
 
-func readTurns(r io.Reader) ([]Turn, error) {
-	return jsonl.ReadAll(r, "examples", maxTurns, func(text []byte) (t Turn, err error) {
+func readTurns(r io.Reader, n int) ([]Turn, error) {
+	parse := func(text []byte) (t Turn, err error) {
 		fields, err := decodeObject(text, "worked-example", "question", "answer")
 		if err == nil {
 			t.Question, err = stringField(fields, "question")
@@ -190,5 +190,9 @@ func readTurns(r io.Reader) ([]Turn, error) {
 			t.Answer, err = stringField(fields, "answer")
 		}
 		return t, err
-	})
+	}
+	if n > 0 {
+		return jsonl.ReadFirst(r, "examples", min(n, maxTurns), parse)
+	}
+	return jsonl.ReadAll(r, "examples", maxTurns, parse)
 }

@@ -190,16 +190,13 @@ func FewShot(d config.Data) ([]gsm8k.Turn, error) {
 	if d.FewShotFile == "" {
 		return gsm8k.Worked(d.FewShot), nil
 	}
-	turns, err := gsm8k.ReadTurns(d.FewShotFile)
+	turns, err := gsm8k.ReadTurns(d.FewShotFile, d.FewShot)
 	if err != nil {
 		return nil, config.Invalid(fmt.Errorf("%w (data.few_shot_file)", err))
 	}
 	if d.FewShot > len(turns) {
 		return nil, config.Invalid(fmt.Errorf("data.few_shot (%d): %s (data.few_shot_file) has %d worked examples",
 			d.FewShot, d.FewShotFile, len(turns)))
-	}
-	if d.FewShot > 0 {
-		turns = turns[:d.FewShot]
 	}
 	for i := range turns {
 		turns[i].Answer = gsm8k.AnnotationMode(d.Annotations).Apply(turns[i].Answer)
