@@ -172,6 +172,9 @@ const (
 	AuditPlaceboToo  AuditKind = "placebo_did_the_same"
 )
 
+// OneProblem is the share of one problem.
+func (a *Audit) OneProblem() float64 { return 1 / float64(a.Problems) }
+
 // kinds are the rules of the verdict, as in docs/audit.md. pass@1 rises if the interval of its difference is above 0;
 // pass@n rises if that is above the share of one problem.
 func (a *Audit) kinds() []AuditKind {
@@ -184,7 +187,7 @@ func (a *Audit) kinds() []AuditKind {
 	switch {
 	case more:
 		out = append(out, AuditNewProblems)
-	case last.Above(1 / float64(a.Problems)):
+	case last.Above(a.OneProblem()):
 		out = append(out, AuditEveryK)
 	default:
 		out = append(out, AuditReliable)

@@ -111,8 +111,12 @@ func (a *Audit) part(k analysis.AuditKind) (head, line string) {
 	chance := fmt.Sprintf("the problems newly solved beyond chance are %s", a.problems(a.New.Beyond))
 	switch k {
 	case analysis.AuditReliable:
-		return "more reliable, not more capable", fmt.Sprintf("%s, pass@%d does not (%s), and %s",
-			rises, last.K, points(last.Difference), chance)
+		not := "does not"
+		if last.Difference.Above(0) {
+			not = "perhaps by less than one problem"
+		}
+		return "more reliable, not more capable", fmt.Sprintf("%s, pass@%d %s (%s), and %s",
+			rises, last.K, not, points(last.Difference), chance)
 	case analysis.AuditNewProblems:
 		what := fmt.Sprintf("pass@1 goes %s (%s)", change(first), points(first.Difference))
 		return fmt.Sprintf("new problems solved: %s", a.problems(a.New.Beyond)), fmt.Sprintf(
@@ -146,7 +150,7 @@ func (a *Audit) add(question, result, verdict string) {
 func (a *Audit) passAt() {
 	for _, p := range []analysis.AuditPassAt{a.first(), a.last()} {
 		a.add(fmt.Sprintf("Right within %s (pass@%d)", textutil.Count(p.K, "completion"), p.K),
-			fmt.Sprintf("%s: %s", change(p), points(p.Difference)), direction(p.Difference, "rises", "falls", "not separable"))
+			fmt.Sprintf("%s: %s", change(p), points(p.Difference)), a.verdictAt(p))
 		if p.K == a.last().K {
 			break
 		}
@@ -256,8 +260,8 @@ func (a *Audit) drift() {
 		number(d.Entropy, 3), number(d.BaseEntropy, 3)), "")
 	if stats.IsFinite(d.Changed.Mean) {
 		f := analysis.FormatOf(analysis.FinalMetric, 0)
-		a.add("Weights that changed", fmt.Sprintf("%s by more than %g; by %s of their norm", f.Value(d.Changed.Mean),
-			rundir.WeightChanged, f.Value(d.Distance.Mean)), "")
+		a.add("Weights that changed", fmt.Sprintf("%s by more than %g; by %.2g%% of their norm", f.Value(d.Changed.Mean),
+			rundir.WeightChanged, 100*d.Distance.Mean), "")
 	} else {
 		a.add("Weights that changed", "n/a: adapters were trained", "")
 	}
@@ -282,9 +286,17 @@ func (a *Audit) passTable() Table {
 	t.Columns = append(t.Columns, Column{Head: "verdict", Text: true})
 	for _, p := range a.PassAt {
 		t.add(fmt.Sprint(p.K), share(p.Base), share(p.Trained), points(p.Difference),
-			direction(p.Difference, "rises", "falls", "not separable"))
+			a.verdictAt(p))
 	}
 	return t
+}
+
+// verdictAt is the verdict on a pass@k. For the last k, one problem is what the sentence at the top asks for.
+func (a *Audit) verdictAt(p analysis.AuditPassAt) string {
+	if p.K == a.last().K && p.K > 1 && p.Difference.Above(0) && !p.Difference.Above(a.OneProblem()) {
+		return "rises, perhaps by less than one problem"
+	}
+	return direction(p.Difference, "rises", "falls", "not separable")
 }
 
 // about are the sentences below the tables.
