@@ -11,6 +11,7 @@ import (
 	"grpo/internal/expect"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/model"
 	"grpo/pkg/policy"
 )
 
@@ -81,13 +82,15 @@ func TestMemoryOfEarlyStopping(t *testing.T) {
 	expect.OK(t, err)
 	problems := []gsm8k.Problem{{Question: "1 + 2 = ?", Answer: "#### 3"}}
 	for _, m := range []*policy.Model{tiny, decoderOf(t, 0)} {
-		without := SFT(m, c.Config, gsm8k.Template{}, problems, problems, 1).Total()
+		b := model.BatchSize{Prompts: 32, PromptTokens: 640, LongestPrompt: 20, Completions: 32, Tokens: 320, Longest: 10}
+		batches := slices.Repeat([]StageBatches{{Learn: b, Score: b}}, len(c.Config.Stages))
+		without := SFT(m, c.Config, gsm8k.Template{}, batches, problems, 1).Total()
 		with := c.Config
 		with.Stages = slices.Clone(with.Stages)
 		for i := range with.Stages {
 			with.Stages[i].EarlyStoppingPatience = 1
 		}
-		more := SFT(m, with, gsm8k.Template{}, problems, problems, 1).Total() - without
+		more := SFT(m, with, gsm8k.Template{}, batches, problems, 1).Total() - without
 		if least := m.Size.ParamBytes(); more < least || m.IsDecoder() && more > least+2000 {
 			t.Errorf("%v: %v bytes more, for weights of %v", m.Size, more, least)
 		}

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"grpo/pkg/config"
@@ -11,34 +10,37 @@ import (
 	"grpo/pkg/policy"
 )
 
-// SFT bounds the memory of a recipe of supervised stages: that of its most expensive stage. It
-// assumes that every example is as long as the longest prompt plus the longest completion.
-func SFT(m *policy.Model, cfg config.SFT, t gsm8k.Template, train, val []gsm8k.Problem, threads int,
+// StageBatches are what a supervised stage computes: its largest batch, the largest of its validation loss, and the
+// number and all tokens of its examples.
+type StageBatches struct {
+	Learn, Score     model.BatchSize
+	Examples, Tokens int
+}
+
+// SFT bounds the memory of a recipe of supervised stages: that of its most expensive stage.
+func SFT(m *policy.Model, cfg config.SFT, t gsm8k.Template, stages []StageBatches, val []gsm8k.Problem, threads int,
 	all ...[]gsm8k.Problem) Memory {
 	return orAdapters(m, "lora.rank", func(m *policy.Model) Memory {
 		size, evaluated := m.Size, evaluationOf(m, t, val, 1, cfg.EvalTokens)
-		prompt, completion := longestExample(m, cfg, t, train)
 		always := append([]Part{
-			{fmt.Sprintf("weights and moments of %v", size), 4 * size.ParamBytes(), m.Smaller()},
+			{fmt.Sprintf("weights and moments of %v", size), 3 * size.ParamBytes(), m.Smaller()},
 			{"an evaluation", evaluated.bytes(size, true), "lower eval_size"},
 		}, problemParts(m, nil, threads, all...)...)
 		var most Memory
-		for _, st := range cfg.Stages {
-			use := model.Use{Learner: true, Samplers: 1, Learn: stageBatch(m, st, t, prompt, completion),
-				Sample: []model.BatchSize{evaluated.Batch}}
+		for i, st := range cfg.Stages {
+			b := stages[i]
+			use := model.Use{Learner: true, Samplers: 1, Learn: b.Learn, Sample: []model.BatchSize{evaluated.Batch}}
 			learning, stopping := workBytes(m, use, threads), 0.0
 			if st.EarlyStoppingPatience > 0 {
-				p, c := longestExample(m, cfg, t, val)
-				st.Packing = false
-				use.Scorers, use.Score = 1, stageBatch(m, st, t, p, c)
-				stopping = size.ParamBytes() + exampleBytes(len(val), p+c) + workBytes(m, use, threads) - learning
+				use.Scorers, use.Score = 1, b.Score
+				stopping = size.ParamBytes() + workBytes(m, use, threads) - learning
 			}
 			need := Memory{Parts: append([]Part{
 				{fmt.Sprintf("activations of a batch of stage %q", st.Name), learning,
 					fmt.Sprintf("lower its batch_size, now %d", st.BatchSize)},
 				{fmt.Sprintf("the best weights and the validation loss of stage %q", st.Name), stopping,
 					"set its early_stopping_patience to 0"},
-				{fmt.Sprintf("the corpus of stage %q", st.Name), exampleBytes(st.Examples, prompt+completion),
+				{fmt.Sprintf("the corpus of stage %q", st.Name), exampleBytes(b.Examples, b.Tokens),
 					fmt.Sprintf("lower its examples, now %d", st.Examples)},
 			}, always...)}
 			if need.Total() > most.Total() {
@@ -49,59 +51,24 @@ func SFT(m *policy.Model, cfg config.SFT, t gsm8k.Template, train, val []gsm8k.P
 	})
 }
 
-// longestExample bounds the tokens of the examples of all stages that are drawn from problems.
-func longestExample(m *policy.Model, cfg config.SFT, t gsm8k.Template, problems []gsm8k.Problem) (
-	prompt, completion int) {
-	prompt = slices.Max(policy.PromptLengths(m.Tokenizer, t, problems))
-	completion = config.Default().Rollout.SamplingMaxTokens
-	if slices.ContainsFunc(cfg.Stages, func(c config.Stage) bool { return c.Corpus == "answers" }) {
-		for _, p := range problems {
-			completion = max(completion, len(m.Tokenizer.Encode(p.Answer))+1)
-		}
-	}
-	return prompt, completion
-}
-
-// stageBatch is the largest batch of a stage with examples of these lengths.
-func stageBatch(m *policy.Model, st config.Stage, t gsm8k.Template, prompt, completion int) model.BatchSize {
-	rows, n := st.BatchSize, prompt+completion
-	if st.MaxLength > 0 {
-		n = min(n, st.MaxLength)
-	}
-	if st.Packing { // no pack has more tokens than these examples
-		rows *= int(math.Ceil(float64(st.MaxLength) / float64(n)))
-	}
-	if st.PromptLossWeight > 0 {
-		return batchOf([]int{1}, rows, 1, n)
-	}
-	b := batchOf([]int{prompt}, rows, 1, completion) // prompts share the first messages of a chat
-	b.Shared = sharedTokens(m.Tokenizer, t)
-	return b
-}
-
-// exampleBytes is the memory of examples of equal length: for each of its tokens an id and a weight,
-// and its text.
+// exampleBytes is the memory of examples with this many tokens in all: for each token an id, a weight and its text.
 func exampleBytes(examples, tokens int) float64 {
-	return float64(examples) * (float64(tokens)*(8+8+2) + 160)
+	return float64(tokens)*(8+8+2) + float64(examples)*160
 }
 
 // RewardTokens bounds the tokens of a forward pass over held-out pairs or completions to be rewarded.
 const RewardTokens = 1 << 13
 
-// RewardModel bounds the memory of training a reward model on pairs. It assumes that every pair is as
-// long as the longest prompt and the longest completion.
-func RewardModel(m *policy.Model, cfg config.RewardModel, train, eval []policy.Pair, threads int) Memory {
-	var prompt, longest, tokens int
+// RewardModel bounds the memory of training a reward model on pairs, with learn, the largest micro-batch, and score,
+// the largest batch of an evaluation.
+func RewardModel(m *policy.Model, cfg config.RewardModel, train, eval []policy.Pair, learn, score model.BatchSize,
+	threads int) Memory {
+	tokens := 0
 	for _, p := range slices.Concat(train, eval) {
-		prompt, longest = max(prompt, len(p.Prompt)), max(longest, len(p.Chosen)+1, len(p.Rejected)+1)
 		tokens += len(p.Prompt) + len(p.Chosen) + len(p.Rejected)
 	}
-	batch := func(pairs, limit int) model.BatchSize {
-		return atMost(batchOf([]int{prompt}, 2*pairs, 2, longest), limit)
-	}
-	use := model.Use{Critic: true, Learn: batch(cfg.BatchSize, m.MicroBatchTokens(cfg.MicroBatchTokens)),
-		Score: batch(max(1, len(eval)), RewardTokens)}
-	use.Learn.Checkpointing = cfg.GradientCheckpointing
+	learn.Checkpointing = cfg.GradientCheckpointing
+	use := model.Use{Critic: true, Learn: learn, Score: score}
 	return Memory{Parts: append([]Part{
 		{fmt.Sprintf("weights of %v", m.Size), m.Size.ParamBytes(), m.Smaller()},
 		{"the reward model and its activations", workBytes(m, use, threads),

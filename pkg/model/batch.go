@@ -60,6 +60,21 @@ func (r *Row) checkKept(vocab int) error {
 // ErrKept reports a device that can't restrict distributions: see [Row.Kept].
 var ErrKept = errors.New("log-probabilities of cut distributions are computed on the CPU only")
 
+// Size is the size of a batch.
+func (b *Batch) Size() BatchSize {
+	s := BatchSize{Prompts: float64(len(b.Prompts)), Completions: float64(len(b.Rows))}
+	for _, p := range b.Prompts {
+		s.PromptTokens, s.LongestPrompt = s.PromptTokens+float64(len(p)), max(s.LongestPrompt, float64(len(p)))
+	}
+	for _, r := range b.Rows {
+		s.Tokens, s.Longest = s.Tokens+float64(len(r.Tokens)), max(s.Longest, float64(len(r.Tokens)))
+	}
+	if len(b.Prompts) > 1 {
+		s.Shared = float64(SharedPrefix(b.Prompts))
+	}
+	return s
+}
+
 // SharedPrefix is the number of tokens that all prompts begin with, without the last token of any.
 func SharedPrefix(prompts [][]int) int {
 	shared := len(prompts[0]) - 1

@@ -122,6 +122,15 @@ func (c *Checkpoint) layout() ([]safetensors.Tensor, map[string]string, error) {
 	return list, metadata, nil
 }
 
+// Write writes the file of [Checkpoint.Encode], without a copy of it in memory.
+func (c *Checkpoint) Write(w io.Writer) error {
+	list, metadata, err := c.layout()
+	if err != nil {
+		return err
+	}
+	return safetensors.Write(w, list, metadata)
+}
+
 // WriteChecksummed writes the file of [Checkpoint.EncodeChecksummed], without a copy of it in memory.
 func (c *Checkpoint) WriteChecksummed(w safetensors.Output) error {
 	list, metadata, err := c.layout()

@@ -208,8 +208,14 @@ func (p *Params) Hash() string {
 
 // WriteFloats adds numbers to a hash as little-endian float32.
 func WriteFloats(h hash.Hash, x []float32) {
-	for part := range slices.Chunk(x, 1<<14) {
-		_ = binary.Write(h, binary.LittleEndian, part) // a hash returns no error
+	const most = 1 << 14
+	buf := make([]byte, 0, 4*most) // one for all parts: these add up to the memory of x
+	for part := range slices.Chunk(x, most) {
+		buf = buf[:0]
+		for _, v := range part {
+			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+		}
+		h.Write(buf) // a hash returns no error
 	}
 }
 

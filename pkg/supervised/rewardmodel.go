@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/rl"
-	"grpo/pkg/rng"
 	"grpo/pkg/rundir"
 )
 
@@ -121,7 +121,8 @@ func (t *rewardTrainer) read() (need budget.Memory, err error) {
 	if err := t.readPairs(); err != nil {
 		return need, err
 	}
-	return budget.RewardModel(t.model, t.cfg, t.pairs, t.eval, t.opts.Threads), nil
+	return budget.RewardModel(t.model, t.cfg, t.pairs, t.eval, t.largest(), largestPart(t.eval, budget.RewardTokens),
+		t.opts.Threads), nil
 }
 
 func (t *rewardTrainer) build() (err error) {
@@ -156,13 +157,10 @@ func (t *rewardTrainer) train(ctx context.Context) (rec *RewardModelRecord, err 
 	}
 	rates := config.Stage{LearningRate: c.LearningRate, WarmupSteps: c.WarmupSteps, Steps: t.n,
 		FinalLRRatio: c.FinalLRRatio}
-	order := rng.Epochs{Stream: rng.New(c.Seed, rng.Shuffle), N: len(t.pairs)}
+	order := t.order()
 	var recent []RewardMetrics // of the last 20 steps
 	err = t.steps(ctx, "", t.n, c.EveryNSteps, func(step int, evaluate bool) (line RewardModelStep, _ bool, err error) {
-		batch := make([]policy.Pair, c.BatchSize)
-		for k := range batch {
-			batch[k] = t.pairs[order.At((step-1)*c.BatchSize+k)]
-		}
+		batch := t.batch(&order, step, c.BatchSize)
 		line = RewardModelStep{Step: step, LearningRate: schedule(rates, step)}
 		if line.RewardMetrics, err = t.accumulate(batch); err != nil {
 			return line, false, err
@@ -196,11 +194,8 @@ func (t *rewardTrainer) save(rec *RewardModelRecord) error {
 	metadata := map[string]string{rundir.ConfigKey: rec.ConfigHash}
 	if t.folder == nil {
 		rec.Model = rundir.ModelFile
-		data, err := (&model.Checkpoint{Params: params, Metadata: metadata}).EncodeChecksummed()
-		if err != nil {
-			return err
-		}
-		return rundir.WriteFileAtomic(t.path(rundir.ModelFile), data)
+		c := &model.Checkpoint{Params: params, Metadata: metadata}
+		return rundir.WriteAtomic(t.path(rundir.ModelFile), func(f *os.File) error { return c.WriteChecksummed(f) })
 	}
 	rec.Model = rundir.ModelFolder
 	return rundir.ReplaceFolder(t.path(rundir.ModelFolder), func(dir string) error {

@@ -116,6 +116,50 @@ func pairParts(pairs []policy.Pair, limit int) (parts [][]policy.Pair) {
 	return append(parts, pairs[first:])
 }
 
+// order is the order in which the pairs are drawn.
+func (t *rewardTrainer) order() rng.Epochs {
+	return rng.Epochs{Stream: rng.New(t.cfg.Seed, rng.Shuffle), N: len(t.pairs)}
+}
+
+// batch are the first pairs of a step, from 1 on.
+func (t *rewardTrainer) batch(order *rng.Epochs, step, pairs int) []policy.Pair {
+	batch := make([]policy.Pair, pairs)
+	for k := range batch {
+		batch[k] = t.pairs[order.At((step-1)*t.cfg.BatchSize+k)]
+	}
+	return batch
+}
+
+// largest is the largest micro-batch of the run.
+func (t *rewardTrainer) largest() (most model.BatchSize) {
+	order := t.order()
+	pairs, steps := looked(t.cfg.BatchSize, len(t.pairs), t.n)
+	for step := 1; step <= steps; step++ {
+		if size := largestPart(t.batch(&order, step, pairs), t.microTokens()); size.PromptTokens+size.Tokens >
+			most.PromptTokens+most.Tokens {
+			most = size
+		}
+	}
+	if t.microTokens() == 0 {
+		most = repeated(most, float64(t.cfg.BatchSize)/float64(pairs))
+	}
+	return most
+}
+
+// largestPart is the largest of the parts that [pairParts] cuts pairs into.
+func largestPart(pairs []policy.Pair, limit int) (most model.BatchSize) {
+	if len(pairs) == 0 {
+		return most
+	}
+	for _, part := range pairParts(pairs, limit) {
+		size := rewardBatch(part).Size()
+		if size.PromptTokens+size.Tokens > most.PromptTokens+most.Tokens {
+			most = size
+		}
+	}
+	return most
+}
+
 // rewardBatch is the batch of pairs, in which each prompt is once: the chosen completion of pair i is
 // row 2i, the rejected one row 2i+1.
 func rewardBatch(pairs []policy.Pair) *model.Batch {

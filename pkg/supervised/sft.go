@@ -3,6 +3,7 @@ package supervised
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
@@ -120,7 +121,13 @@ func (s *sft) read() (need budget.Memory, err error) {
 	if err := s.checkContext(); err != nil {
 		return need, err
 	}
-	return budget.SFT(s.model, c, s.template, p.SFT, s.val, s.opts.Threads, p.SFT, p.Train, p.Val, p.Test, p.Unseen), nil
+	stages := make([]budget.StageBatches, len(c.Stages))
+	for i := range stages {
+		if stages[i], err = s.batches(i); err != nil {
+			return need, err
+		}
+	}
+	return budget.SFT(s.model, c, s.template, stages, s.val, s.opts.Threads, p.SFT, p.Train, p.Val, p.Test, p.Unseen), nil
 }
 
 func (s *sft) build() (err error) {
@@ -171,11 +178,7 @@ func (s *sft) save(rec *SFTRecord) error {
 	}
 	rec.Weights = s.Params.Hash()
 	c := model.Checkpoint{Params: s.Params, Metadata: map[string]string{rundir.ConfigKey: rec.ConfigHash}}
-	data, err := c.Encode()
-	if err != nil {
-		return err
-	}
-	return rundir.WriteFileAtomic(s.path(rundir.ModelFile), data)
+	return rundir.WriteAtomic(s.path(rundir.ModelFile), func(f *os.File) error { return c.Write(f) })
 }
 
 func (s *sft) evaluate(split string, problems []gsm8k.Problem, step int) (rundir.Eval, error) {

@@ -6,10 +6,12 @@ import (
 	"slices"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
+	"grpo/pkg/rng"
 	tasks "grpo/pkg/task"
 )
 
@@ -155,12 +157,12 @@ func promptKey(prompt []int) string {
 
 // packs returns what the batches of a stage are drawn from: its examples, each by itself or, with
 // packing, in packs of whole examples. It counts the examples that max_length cuts or drops; kind is
-// what a note or an error calls them.
+// what an error calls them.
 func (s *sft) packs(i int, kind string, corpus []gsm8k.Example, rec *StageRecord) ([][]sftRow, error) {
 	c := s.cfg.Stages[i]
 	var rows []sftRow
 	for _, e := range corpus {
-		row := tokenize(s.Policy, s.template, e, s.end, c.PromptLossWeight)
+		row := tokenize(s.model.Tokenizer, s.template, e, s.end, c.PromptLossWeight)
 		if c.MaxLength > 0 && row.length() > c.MaxLength {
 			var left bool
 			if row, left = row.cut(c.MaxLength); !left {
@@ -175,16 +177,93 @@ func (s *sft) packs(i int, kind string, corpus []gsm8k.Example, rec *StageRecord
 		return nil, fmt.Errorf("stage %q: no %s example has a token of the loss within max_length (%d tokens): raise it",
 			c.Name, kind, c.MaxLength)
 	}
-	if rec.Cut+rec.Dropped > 0 {
-		s.opts.Note(fmt.Sprintf("stage %q: of %d %s examples, %d are cut at max_length (%d tokens) and %d dropped, "+
-			"which have no token of the loss before it", c.Name, len(corpus), kind, rec.Cut, c.MaxLength, rec.Dropped))
-	}
 	if c.Packing {
 		return pack(rows, c.MaxLength), nil
 	}
 	out := make([][]sftRow, len(rows))
 	for k := range rows {
 		out[k] = rows[k : k+1]
+	}
+	return out, nil
+}
+
+// noteCut says how many of a number of examples of a stage max_length cuts or drops.
+func (s *sft) noteCut(i int, kind string, examples int, rec *StageRecord) {
+	if c := s.cfg.Stages[i]; rec.Cut+rec.Dropped > 0 {
+		s.opts.Note(fmt.Sprintf("stage %q: of %d %s examples, %d are cut at max_length (%d tokens) and %d dropped, "+
+			"which have no token of the loss before it", c.Name, examples, kind, rec.Cut, c.MaxLength, rec.Dropped))
+	}
+}
+
+// stageOrder is the order in which a stage draws from its packs.
+func (s *sft) stageOrder(i, packs int) rng.Epochs {
+	return rng.Epochs{Stream: rng.New(s.cfg.Seed, rng.Shuffle), Place: uint32(i), N: packs}
+}
+
+// looked returns how many of a batch's rows, of n different ones, and how many of the steps an estimate of the memory
+// looks at: enough for the largest batch, few enough for any setting. The rest of a batch are the same rows again.
+func looked(batch, n, steps int) (rows, most int) {
+	const draws = 1 << 22
+	rows = min(batch, n)
+	return rows, min(steps, max(1, draws/rows))
+}
+
+// repeated is the size of a batch with this many times the completions, of the same prompts.
+func repeated(b model.BatchSize, times float64) model.BatchSize {
+	b.Completions, b.Tokens = times*b.Completions, times*b.Tokens
+	return b
+}
+
+// batches finds the largest batches of a stage: those with the most tokens of all that it will draw.
+func (s *sft) batches(i int) (out budget.StageBatches, err error) {
+	c := s.cfg.Stages[i]
+	corpus, err := s.corpus(i, s.problems.SFT)
+	if err != nil {
+		return out, err
+	}
+	packs, err := s.packs(i, "training", corpus, new(StageRecord))
+	if err != nil {
+		return out, err
+	}
+	lengths, order := make([]int, len(packs)), s.stageOrder(i, len(packs))
+	for k, p := range packs {
+		for _, r := range p {
+			lengths[k] += r.length()
+		}
+		out.Tokens += lengths[k]
+	}
+	out.Examples = len(corpus)
+	var most []sftRow
+	rows, steps := looked(c.BatchSize, len(packs), c.Steps)
+	for step, largest := 0, 0; step < steps; step++ {
+		tokens := 0
+		for k := range rows {
+			tokens += lengths[order.At(step*c.BatchSize+k)]
+		}
+		if tokens <= largest {
+			continue
+		}
+		most, largest = nil, tokens
+		for k := range rows {
+			most = append(most, packs[order.At(step*c.BatchSize+k)]...)
+		}
+	}
+	batch, _ := sftBatch(most)
+	out.Learn = repeated(batch.Size(), float64(c.BatchSize)/float64(rows))
+	if c.EarlyStoppingPatience == 0 {
+		return out, nil
+	}
+	if corpus, err = s.validationCorpus(i); err != nil {
+		return out, err
+	}
+	if packs, err = s.packs(i, "validation", corpus, new(StageRecord)); err != nil {
+		return out, err
+	}
+	for rows := range slices.Chunk(slices.Concat(packs...), c.BatchSize) {
+		batch, _ := sftBatch(rows)
+		if size := batch.Size(); size.PromptTokens+size.Tokens > out.Score.PromptTokens+out.Score.Tokens {
+			out.Score = size
+		}
 	}
 	return out, nil
 }

@@ -183,3 +183,36 @@ func TestSFTMaxLength(t *testing.T) {
 		t.Error("a stage without an example that has a token of the loss runs")
 	}
 }
+
+// The largest batch of a stage is the one with the most tokens of all its steps, with prompts once.
+func TestLargestBatch(t *testing.T) {
+	m, err := policy.Resolve(config.Model{Init: decodertest.Folder(t), Device: "cpu"}, config.LoRA{})
+	expect.OK(t, err)
+	s := &sft{problems: &dataset.Splits{}}
+	for _, text := range []string{"a", "bb", "ccc", "dddd", "eeeee"} {
+		s.problems.SFT = append(s.problems.SFT, gsm8k.Problem{Question: text, Answer: text + "\n#### 1"})
+	}
+	s.model, s.cfg.Seed, s.val = m, 3, s.problems.SFT[:2]
+	s.cfg.Stages = []config.Stage{{Corpus: "answers", Examples: 5, Steps: 4, BatchSize: 2, EarlyStoppingPatience: 1}}
+	got, err := s.batches(0)
+	expect.OK(t, err)
+	corpus, err := s.corpus(0, s.problems.SFT)
+	expect.OK(t, err)
+	packs, err := s.packs(0, "training", corpus, new(StageRecord))
+	expect.OK(t, err)
+	order, most, total := s.stageOrder(0, len(packs)), 0.0, 0
+	for step := range 4 {
+		batch, _ := sftBatch(slices.Concat(packs[order.At(2*step)], packs[order.At(2*step+1)]))
+		size := batch.Size()
+		most = max(most, size.PromptTokens+size.Tokens)
+	}
+	for _, p := range packs {
+		total += p[0].length()
+	}
+	if got.Learn.PromptTokens+got.Learn.Tokens != most || got.Learn.Completions != 2 || got.Examples != 5 || got.Tokens != total {
+		t.Errorf("%+v, want %v tokens, and %d of all examples", got, most, total)
+	}
+	if got.Score.Completions != 2 {
+		t.Errorf("validation loss: %+v", got.Score)
+	}
+}

@@ -41,6 +41,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.noteCut(i, "training", len(corpus), rec)
 	stop, err := s.newStopper(i)
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	defer stop.close()
 	st := &sftStage{
 		sft: s, c: c, packs: packs, stop: stop, rec: rec,
-		order: rng.Epochs{Stream: rng.New(s.cfg.Seed, rng.Shuffle), Place: uint32(i), N: len(packs)},
+		order: s.stageOrder(i, len(packs)),
 		opt:   model.NewAdamW(s.Params, model.NewAdamWOptions(c.AdamBetas, c.AdamEps, c.WeightDecay)),
 	}
 	st.opt.Pool = s.Pool
@@ -196,10 +197,12 @@ func (s *sft) newStopper(i int) (*stopper, error) {
 	if err != nil {
 		return nil, err
 	}
-	packs, err := s.packs(i, "validation", corpus, new(StageRecord))
+	rec := new(StageRecord)
+	packs, err := s.packs(i, "validation", corpus, rec)
 	if err != nil {
 		return nil, err
 	}
+	s.noteCut(i, "validation", len(corpus), rec)
 	scorer, err := s.Policy.NewScorer(1)
 	return &stopper{s: s, c: c, scorer: scorer, rows: slices.Concat(packs...)}, err
 }

@@ -35,6 +35,9 @@ func (s Size) WorkBytes(u model.Use, threads int) float64 {
 		most = max(most, s.sampling(b, threads))
 	}
 	const partlyFilled = 1.05
+	if !u.Learner && u.Scorers == 0 { // a reward model's head has one output
+		s.Vocab = 1
+	}
 	return bytes + partlyFilled*float*max(most, s.pass(u.Learn, true, threads), s.pass(u.Score, false, threads))
 }
 
