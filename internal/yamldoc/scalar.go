@@ -155,10 +155,9 @@ func SetText(v reflect.Value, text string) error {
 // splitList splits at commas, except in elements in double quotes.
 func splitList(s string) (parts []string) {
 	for {
-		quoted, err := strconv.QuotedPrefix(strings.TrimLeft(s, " "))
-		from := 0
-		if err == nil && quoted[0] == '"' {
-			from = len(s) - len(strings.TrimLeft(s, " ")) + len(quoted)
+		rest, from := strings.TrimLeft(s, " "), 0
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil && quoted[0] == '"' {
+			from = len(s) - len(rest) + len(quoted)
 		}
 		comma := strings.IndexByte(s[from:], ',')
 		if comma < 0 {

@@ -21,6 +21,7 @@
 //
 // The batch files compute a user's own cases, in the formats of the reference data of TRL, verl and
 // the assignment (verdicts in one of their own): batch.go reads them into structs, and the others
-// compute losses, advantages, rewards and tests. A file of calls (batch_calls.go) has a student's results of the
-// assignment's functions; batch_calls_mistakes.go names the mistake in them. An error names the file, the line, the case and the field.
+// compute losses, advantages, rewards and tests. A file of calls (batch_calls.go) has a student's
+// results of the assignment's functions; batch_calls_mistakes.go names the mistake in them. An error
+// names the file, the line, the case and the field.
 package explain

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"grpo/pkg/rng"
 )
@@ -33,6 +34,11 @@ func (o Sampling) Watched(completions []Completion) error {
 		tokens += len(c.Tokens)
 	}
 	return o.Watch(tokens, len(completions), len(completions)*o.MaxTokens-tokens)
+}
+
+// Ends reports whether a completion ends with its last token: with an end token, or at a text of Stop.
+func (o Sampling) Ends(tokens, end []int) bool {
+	return slices.Contains(end, tokens[len(tokens)-1]) || o.Stop.At(tokens)
 }
 
 // Complete reports whether a completion has ended or has MaxTokens tokens.

@@ -185,7 +185,8 @@ func (m *Model) chat(d config.Data) (gsm8k.Template, error) {
 // KnownCharacter reports whether TinyLM's vocabulary has a token for a character.
 func KnownCharacter(r rune) bool { return tokenizer.Known(r) }
 
-// FewShot returns the worked examples before the question of a chat or of few_shot: those of data.few_shot_file, or built-in ones.
+// FewShot returns the worked examples before the question of a chat or of few_shot: those of
+// data.few_shot_file, or built-in ones.
 func FewShot(d config.Data) ([]gsm8k.Turn, error) {
 	if d.FewShotFile == "" {
 		return gsm8k.Worked(d.FewShot), nil

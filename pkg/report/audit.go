@@ -56,7 +56,7 @@ func NewAudit(a *analysis.Audit, title string, notes, command []string, runs []*
 	if len(a.Seeds) == 1 {
 		out.Notes = append(out.Notes, "This is one seed: the intervals are over the problems, and another seed may differ.")
 	}
-	if last := out.last(); last.Base.Mean > 1-1/float64(a.Problems) {
+	if last := out.last(); last.Base.Mean > 1-a.OneProblem() {
 		out.Notes = append(out.Notes, fmt.Sprintf("The initial policy solves all problems within %s, so none could be newly "+
 			"solved: fewer completions (--samples), or problems that it can't solve (--split unseen), say more.",
 			textutil.Count(last.K, "completion")))

@@ -135,10 +135,7 @@ func (t *rewardTrainer) largest() (most model.BatchSize) {
 	order := t.order()
 	pairs, steps := looked(t.cfg.BatchSize, len(t.pairs), t.n)
 	for step := 1; step <= steps; step++ {
-		if size := largestPart(t.batch(&order, step, pairs), t.microTokens()); size.PromptTokens+size.Tokens >
-			most.PromptTokens+most.Tokens {
-			most = size
-		}
+		most = larger(most, largestPart(t.batch(&order, step, pairs), t.microTokens()))
 	}
 	if t.microTokens() == 0 {
 		most = repeated(most, float64(t.cfg.BatchSize)/float64(pairs))
@@ -152,10 +149,7 @@ func largestPart(pairs []policy.Pair, limit int) (most model.BatchSize) {
 		return most
 	}
 	for _, part := range pairParts(pairs, limit) {
-		size := rewardBatch(part).Size()
-		if size.PromptTokens+size.Tokens > most.PromptTokens+most.Tokens {
-			most = size
-		}
+		most = larger(most, rewardBatch(part).Size())
 	}
 	return most
 }

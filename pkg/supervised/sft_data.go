@@ -214,6 +214,14 @@ func repeated(b model.BatchSize, times float64) model.BatchSize {
 	return b
 }
 
+// larger is the batch with more tokens, a if they have as many.
+func larger(a, b model.BatchSize) model.BatchSize {
+	if b.PromptTokens+b.Tokens > a.PromptTokens+a.Tokens {
+		return b
+	}
+	return a
+}
+
 // batches finds the largest batches of a stage: those with the most tokens of all that it will draw.
 func (s *sft) batches(i int) (out budget.StageBatches, err error) {
 	c := s.cfg.Stages[i]
@@ -261,9 +269,7 @@ func (s *sft) batches(i int) (out budget.StageBatches, err error) {
 	}
 	for rows := range slices.Chunk(slices.Concat(packs...), c.BatchSize) {
 		batch, _ := sftBatch(rows)
-		if size := batch.Size(); size.PromptTokens+size.Tokens > out.Score.PromptTokens+out.Score.Tokens {
-			out.Score = size
-		}
+		out.Score = larger(out.Score, batch.Size())
 	}
 	return out, nil
 }

@@ -128,8 +128,8 @@ func (p *planner) checkBestOver() error {
 }
 
 // addFreshSeeds plans to choose the point of each tuned arm on the seeds that were asked for, or the first ones of
-// them ([Request.ChoiceSeeds]), or on those of the first look, and to compare the chosen points on as many fresh seeds, or at all looks on fresh seeds: rewards that
-// won a choice flatter, and one arm more than another.
+// them ([Request.ChoiceSeeds]), or on those of the first look, and to compare the chosen points on as many fresh
+// seeds, or at all looks on fresh seeds: rewards that won a choice flatter, and one arm more than another.
 func (p *planner) addFreshSeeds() {
 	if p.opts.ReuseChoice || p.req.ReuseChoice {
 		return

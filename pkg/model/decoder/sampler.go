@@ -290,7 +290,7 @@ func (d *decoding) choose(out []model.Completion, t int, draws model.Draws) {
 			}
 			o := &out[i]
 			d.tokens[from+r] = AppendToken(o, d.from.choosers[r], logits, d.probs[r], d.opt, u)
-			o.Ended = slices.Contains(d.from.end, d.tokens[from+r]) || d.opt.Stop.At(o.Tokens)
+			o.Ended = d.opt.Ends(o.Tokens, d.from.end)
 			ended[from+r] = o.Ended || t+1 == d.most
 		})
 	}

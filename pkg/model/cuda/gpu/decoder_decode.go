@@ -175,7 +175,7 @@ func (d *decoding) onHost(draws model.Draws) error {
 					if o := &d.out[i]; ended[i] == 0 {
 						u := draws.At(d.first+i/d.group, i%d.group, t)
 						id := decoder.AppendToken(o, w, logits[i*c.Vocab:(i+1)*c.Vocab], probs, d.opt, u)
-						o.Ended = slices.Contains(d.end, id) || d.opt.Stop.At(o.Tokens)
+						o.Ended = d.opt.Ends(o.Tokens, d.end)
 						next[i] = int32(id)
 						if o.Ended || t+1 == d.opt.MaxTokens {
 							ended[i] = 1
