@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # and the launcher of a sweep's processes.
 CONCURRENT = ./pkg/model/tinylm ./pkg/model/kernel ./pkg/train ./pkg/rundir ./pkg/sweep ./pkg/sweepdir ./pkg/reward
 
-.PHONY: all aa build cuda cuda-test cuda-check cuda-check-build cuda-check-carry test kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
+.PHONY: all aa arm64-test build cuda cuda-test cuda-check cuda-check-build cuda-check-carry test kube-test nfs-test page-test slurm-test vet lint base smoke bench fuzz mutants faults release clean
 
 all: build
 
@@ -126,6 +126,10 @@ nfs-test: ## sweeps of two machines on a real NFS export; Debian and root, insta
 
 page-test: ## reports and status pages in headless Chromium with axe-core; needs the network, installs what it needs on Debian (4 minutes)
 	internal/pagetest/page-test results/assignment/report.html results/audit/tinylm/audit.html
+
+ARM64TEST ?=
+arm64-test: ## the program for arm64 under qemu, its bits compared with this machine's; Debian, installs qemu; ARM64TEST=short takes 4 minutes
+	internal/arm64test/arm64-test $(ARM64TEST)
 
 slurm-test: ## a sweep on a real Slurm of one node; Debian and root, installs what it needs (4 minutes)
 	internal/slurmtest/slurm-test

@@ -414,7 +414,7 @@ func (a *Analysis) bestChosen() float64 {
 			continue
 		}
 		best := slices.MaxFunc(candidates, func(x, y Summary) int { // the first of equals
-			return cmp.Compare(x.Mean*n-x.Values[s], y.Mean*n-y.Values[s])
+			return cmp.Compare(float64(x.Mean*n)-x.Values[s], float64(y.Mean*n)-y.Values[s])
 		})
 		sum += best.Values[s]
 	}

@@ -280,8 +280,10 @@ func (x *auditor) solved(newly bool) AuditSolved {
 		return one(right(a, i) > 0, right(b, i) > 0)
 	}
 	first, second := &x.Base[0], &x.Base[1]
-	observed := func(r AuditedRun, i int) float64 { return (only(&r.Draw, first, i) + only(&r.Draw, second, i)) / 2 }
-	chance := func(i int) float64 { return (only(second, first, i) + only(first, second, i)) / 2 }
+	observed := func(r AuditedRun, i int) float64 {
+		return float64((only(&r.Draw, first, i) + only(&r.Draw, second, i)) / 2)
+	}
+	chance := func(i int) float64 { return float64((only(second, first, i) + only(first, second, i)) / 2) }
 	beyond := x.each(func(r AuditedRun, i int) float64 { return observed(r, i) - chance(i) })
 	problems := float64(x.problem)
 	out := AuditSolved{Beyond: overBoth(beyond, 1/problems).times(problems)}
@@ -317,7 +319,7 @@ func (x *auditor) majority() AuditMajority {
 	for i := range x.problem {
 		for d := range x.Base {
 			for j, v := range stats.MajorityAtEach(x.n, x.Base[d].Votes[i], 0, ks) {
-				at[j][i] += v / 2
+				at[j][i] += float64(v / 2)
 			}
 		}
 	}
@@ -388,14 +390,15 @@ func (x *auditor) gainOf(r AuditedRun) (out [4][]float64) {
 		m.f1, m.a1 = m.f1+of[i].f1/problems, m.a1+of[i].a1/problems
 	}
 	c0, c1 := m.a0/m.f0, m.a1/m.f1 // NaN if nothing was formatted
-	total, format := m.a1-m.a0, (m.f1-m.f0)*(c0+c1)/2
+	total, format := m.a1-m.a0, float64((m.f1-m.f0)*(c0+c1)/2)
 	for _, p := range of {
 		df0, da0, df1, da1 := p.f0-m.f0, p.a0-m.a0, p.f1-m.f1, p.a1-m.a1
 		dTotal := da1 - da0
-		dFormat := (df1-df0)*(c0+c1)/2 + (m.f1-m.f0)/2*((da0-c0*df0)/m.f0+(da1-c1*df1)/m.f1)
+		dFormat := float64((df1-df0)*(c0+c1)/2) +
+			float64((m.f1-m.f0)/2*((da0-float64(c0*df0))/m.f0+(da1-float64(c1*df1))/m.f1))
 		for k, v := range []float64{
 			total + dTotal, format + dFormat, total - format + dTotal - dFormat,
-			format/total + (dFormat-format/total*dTotal)/total,
+			format/total + (dFormat-float64(format/total*dTotal))/total,
 		} {
 			out[k] = append(out[k], v)
 		}

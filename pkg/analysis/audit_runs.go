@@ -118,7 +118,7 @@ func gainShares(run, placebo *rundir.Result) []float64 {
 			return nil
 		}
 		for k, v := range shares {
-			out[k] += v * float64([]int{1, 1, -1, -1}[i])
+			out[k] += float64(v * float64([]int{1, 1, -1, -1}[i]))
 		}
 	}
 	return out
@@ -154,7 +154,7 @@ func perToken(d *rundir.AuditDrift, x []float64) []float64 {
 	}
 	ratio, out := sum/tokens, make([]float64, len(x))
 	for i, n := range d.Tokens {
-		out[i] = ratio + (x[i]-ratio*float64(n))*float64(len(x))/tokens
+		out[i] = ratio + (x[i]-float64(ratio*float64(n)))*float64(len(x))/tokens
 	}
 	return out
 }

@@ -125,12 +125,12 @@ func (c *Comparison) SeedsFor(difference float64) (likely, most int) {
 // variance of the mean stays, however many the seeds.
 func (c *Comparison) pairsFor(difference, sd, alpha float64) int {
 	own := max(c.SD, c.Resolution)
-	problems := c.estimate.SE*c.estimate.SE - own*own/float64(c.N)
+	problems := float64(c.estimate.SE*c.estimate.SE) - own*own/float64(c.N)
 	if !c.Crossed || !(problems > 0) {
 		return stats.PairsForPower(difference/sd, alpha, targetPower)
 	}
 	n := 2 + sort.Search(stats.MaxPairs-1, func(i int) bool {
-		spread := math.Sqrt(sd*sd + float64(i+2)*problems)
+		spread := math.Sqrt(float64(sd*sd) + float64(float64(i+2)*problems))
 		return difference >= spread*stats.EffectForPower(i+2, alpha, targetPower)
 	})
 	if n > stats.MaxPairs {

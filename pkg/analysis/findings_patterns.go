@@ -204,7 +204,7 @@ func (a *Analysis) bimodalArms() []Finding {
 			}
 			p, q := r.Of(InitialMetric).Values[k], r.Of(FinalMetric).Values[k]
 			group := &groups[0]
-			if rise > learnedBy*math.Sqrt((p*(1-p)+q*(1-q))/float64(r.Problems)) {
+			if rise > learnedBy*math.Sqrt((float64(p*(1-p))+float64(q*(1-q)))/float64(r.Problems)) {
 				group = &groups[1]
 			}
 			group.Seeds = append(group.Seeds, a.Sweep.Manifest.Seeds[k])

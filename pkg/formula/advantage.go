@@ -145,7 +145,7 @@ func std(x []float64) float64 {
 	mean, squares := shift(x), 0.0
 	for _, y := range x {
 		d := y - x[0] - mean
-		squares += d * d
+		squares += float64(d * d)
 	}
 	return math.Sqrt(squares / float64(len(x)-1))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+
+	"grpo/pkg/elementary"
 )
 
 // moving are the variables of a loss that have a derivative.
@@ -105,11 +107,12 @@ func (l *Loss) checkGradient(at gradient) error {
 	finite := false
 	for i := range points {
 		u := func(k int) float64 { // in 0..1: coordinate k of 6 of a sequence that fills space evenly (R sequence)
-			_, f := math.Modf(0.5 + float64(i+1)*math.Pow(0.8986537126286993, float64(k)))
+			_, f := math.Modf(0.5 + float64(float64(i+1)*elementary.Pow(0.8986537126286993, float64(k))))
 			return f
 		}
-		logp := -4*u(1) - 0.05
-		x := [6]float64{math.Exp(1.2*u(2) - 0.6), logp, logp + u(3) - 0.5, logp + 2*u(4) - 1, 8*u(5) - 4, 3 * u(6)}
+		logp := float64(-4*u(1)) - 0.05
+		x := [6]float64{elementary.Exp(float64(1.2*u(2)) - 0.6), logp, logp + u(3) - 0.5, logp + float64(2*u(4)) - 1,
+			float64(8*u(5)) - 4, 3 * u(6)}
 		v, lp, lr, h := at(x[0], x[1], x[2], x[3], x[4], x[5])
 		finite = finite || isFinite(v)
 		l.At(x[0], x[1], x[2], x[3], x[4], x[5])
@@ -121,7 +124,7 @@ func (l *Loss) checkGradient(at gradient) error {
 				case 0:
 					y[1] += by
 				case 1:
-					y[0] *= math.Exp(by)
+					y[0] *= elementary.Exp(by)
 				case 2:
 					y[5] += by
 				}
@@ -134,7 +137,7 @@ func (l *Loss) checkGradient(at gradient) error {
 			if !ok || !ok2 || math.Abs(wide-near) > 1e-4*size || infinite && !isFinite(d) {
 				continue
 			}
-			if noise := 1e-15 * most / step; !(math.Abs(d-near) <= 1e-3*size+10*noise) {
+			if noise := 1e-15 * most / step; !(math.Abs(d-near) <= float64(1e-3*size)+float64(10*noise)) {
 				return fmt.Errorf("its derivative by the %s is %v, and %v by finite differences, at ratio %v, logp %v, "+
 					"old %v, ref %v, A %v, entropy %v (this is a bug)",
 					[]string{"log-probability", "log of the ratio", "entropy"}[k], d, near, x[0], x[1], x[2], x[3], x[4], x[5])

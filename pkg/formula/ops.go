@@ -1,6 +1,10 @@
 package formula
 
-import "math"
+import (
+	"math"
+
+	"grpo/pkg/elementary"
+)
 
 // op is what an instruction does.
 type op uint8
@@ -71,12 +75,12 @@ func apply(o op, a, b, c dual) dual {
 		return two(q, a, 1/b.v, b, -q/b.v)
 	case opPow:
 		var byA, byB float64
-		v := math.Pow(a.v, b.v)
+		v := elementary.Pow(a.v, b.v)
 		if a.moves() {
-			byA = b.v * math.Pow(a.v, b.v-1)
+			byA = b.v * elementary.Pow(a.v, b.v-1)
 		}
 		if b.moves() && v != 0 { // 0 to a positive power stays 0
-			byB = v * math.Log(a.v)
+			byB = v * elementary.Log(a.v)
 		}
 		return two(v, a, byA, b, byB)
 	case opAbs:
@@ -88,19 +92,19 @@ func apply(o op, a, b, c dual) dual {
 		}
 		return a
 	case opExp:
-		v := math.Exp(a.v)
+		v := elementary.Exp(a.v)
 		return one(v, a, v)
 	case opLog:
-		return one(math.Log(a.v), a, 1/a.v)
+		return one(elementary.Log(a.v), a, 1/a.v)
 	case opSqrt:
 		v := math.Sqrt(a.v)
 		return one(v, a, 0.5/v)
 	case opSigmoid:
-		s := 1 / (1 + math.Exp(-a.v))
+		s := 1 / (1 + elementary.Exp(-a.v))
 		return one(s, a, s*(1-s))
 	case opTanh:
-		t := math.Tanh(a.v)
-		return one(t, a, 1-t*t)
+		t := elementary.Tanh(a.v)
+		return one(t, a, 1-float64(t*t))
 	case opStop:
 		return dual{v: a.v}
 	}

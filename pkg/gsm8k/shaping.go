@@ -3,6 +3,8 @@ package gsm8k
 import (
 	"math"
 	"math/bits"
+
+	"grpo/pkg/elementary"
 )
 
 // SoftOverlong is the soft overlong punishment of DAPO (Yu et al., "DAPO: an
@@ -45,7 +47,7 @@ func CosineScaled(length, maxLen int, correct bool, c CosineRange) float64 {
 		from, to = c.MaxValueCorrect, c.MinValueCorrect
 	}
 	progress := min(max(float64(length)/float64(maxLen), 0), 1)
-	return to + 0.5*(from-to)*(1+math.Cos(math.Pi*progress))
+	return to + float64(0.5*(from-to)*(1+elementary.Cos(math.Pi*progress)))
 }
 
 // RepetitionPenalty is TRL's repetition penalty (get_repetition_penalty_reward; Yeo et al., 2025,

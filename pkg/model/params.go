@@ -266,7 +266,7 @@ func (p *Params) DistanceFrom(q *Params, least float64) (changed, distance float
 		if math.Abs(d) > least {
 			n++
 		}
-		moved, all = moved+d*d, all+float64(w)*float64(w)
+		moved, all = moved+float64(d*d), all+float64(float64(w)*float64(w))
 	}
 	return float64(n) / float64(max(1, len(q.Flat))), math.Sqrt(moved / all), nil
 }

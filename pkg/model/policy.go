@@ -208,4 +208,4 @@ type Work struct {
 
 // Update is the work of a forward and a backward pass, given the forward pass: the backward pass
 // has two matmuls for each of the forward pass, one for the input and one for the weights.
-func (w Work) Update() Work { return Work{3 * w.Nominal, 3 * w.Executed} }
+func (w Work) Update() Work { return Work{float64(3 * w.Nominal), float64(3 * w.Executed)} }

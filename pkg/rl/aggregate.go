@@ -129,7 +129,7 @@ func Aggregate(a Aggregation, z float64, s Shape, losses []float64, mask []bool,
 				}
 			}
 		}
-		loss += w * sum
+		loss += float64(w * sum)
 	}
 	return loss, nil
 }

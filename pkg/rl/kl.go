@@ -1,6 +1,10 @@
 package rl
 
-import "math"
+import (
+	"math"
+
+	"grpo/pkg/elementary"
+)
 
 // KLEstimator names an estimate of the divergence of the policy from the
 // reference, KL(policy || ref), from one sampled token. Let d = logp - ref.
@@ -45,7 +49,7 @@ func (e KLEstimator) At(logp, ref float64) (value, grad float64) {
 	case K2:
 		return d * d / 2, d
 	case K3:
-		return k3(d), 1 - math.Exp(-d)
+		return k3(d), 1 - elementary.Exp(-d)
 	case K3StraightThrough:
 		return k3(d), d
 	case KLAbs:
@@ -59,7 +63,7 @@ func (e KLEstimator) At(logp, ref float64) (value, grad float64) {
 	case LowVarKL:
 		// Outside -20..20 k3 is always above 10.
 		if v := k3(d); v <= 10 {
-			return v, 1 - math.Exp(-d)
+			return v, 1 - elementary.Exp(-d)
 		}
 		return 10, 0
 	}
@@ -67,7 +71,7 @@ func (e KLEstimator) At(logp, ref float64) (value, grad float64) {
 }
 
 // k3 is exp(-d) + d - 1; expm1 keeps the digits where d is small.
-func k3(d float64) float64 { return math.Expm1(-d) + d }
+func k3(d float64) float64 { return elementary.Expm1(-d) + d }
 
 // addKL adds beta times the KL term of one token to t and returns the KL term.
 // With the bias correction (TRL use_bias_correction_kl, DeepSeek-V3.2) it is
@@ -76,9 +80,9 @@ func (p *plan) addKL(t *term, lp, ref, r float64) float64 {
 	kl, grad := p.KL.At(lp, ref)
 	if p.KLBiasCorrection {
 		kl, grad = kl*r, grad*r
-		t.dLogRatio += p.Beta * kl
+		t.dLogRatio += float64(p.Beta * kl)
 	}
-	t.value += p.Beta * kl
-	t.dLogProb += p.Beta * grad
+	t.value += float64(p.Beta * kl)
+	t.dLogProb += float64(p.Beta * grad)
 	return kl
 }

@@ -2,8 +2,9 @@ package rl
 
 import (
 	"fmt"
-	"math"
 	"slices"
+
+	"grpo/pkg/elementary"
 )
 
 // LossConfig selects the loss. The zero value of an option disables it or means its default.
@@ -105,7 +106,7 @@ func LossInto(cfg LossConfig, b Batch, into *Result) error {
 		lo := row * b.Shape.T
 		if n := countTrue(b.Mask[lo : lo+b.Shape.T]); n > 0 {
 			w := p.Aggregation.weight(n, b.Shape.T, p.NormalizeConstant, total)
-			into.PolicyLoss += w * p.row(&b, row, n, w, into)
+			into.PolicyLoss += float64(w * p.row(&b, row, n, w, into))
 		}
 	}
 	into.Loss = into.PolicyLoss
@@ -131,7 +132,7 @@ func (p *plan) entropyBonus(b *Batch, total Totals, into *Result) {
 			into.GradEntropy[i] -= w
 		}
 	}
-	into.Loss -= w * sum
+	into.Loss -= float64(w * sum)
 }
 
 // row adds the gradient of one sequence of n tokens, each with weight w, and returns
@@ -167,21 +168,21 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 		if b.OldLogProbs != nil {
 			tokenRatio := r
 			if p.oneRatio() {
-				tokenRatio = math.Exp(logR)
+				tokenRatio = elementary.Exp(logR)
 			}
 			st.ratio.add(r)
 			st.ppoKL.add(-logR)
 			st.k3.add(tokenRatio - 1 - logR)
 		}
 		sum += t.value
-		grad[i] = w * t.dLogProb
+		grad[i] = float64(w * t.dLogProb)
 		if t.dEntropy != 0 {
 			into.GradEntropy[i] = w * t.dEntropy
 		}
 		if p.oneRatio() {
-			shared += w * t.dLogRatio
+			shared += float64(w * t.dLogRatio)
 		} else {
-			grad[i] += w * t.dLogRatio
+			grad[i] += float64(w * t.dLogRatio)
 		}
 	}
 	if p.oneRatio() {

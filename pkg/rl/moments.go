@@ -73,7 +73,7 @@ func plainMoments(x []float64) moments {
 	for _, v := range x {
 		if !math.IsNaN(v) {
 			d := v - first - shift
-			ss += d * d
+			ss += float64(d * d)
 		}
 	}
 	m.std = math.Sqrt(ss / float64(m.n-1))
@@ -91,7 +91,7 @@ func weightedMean(x []float64, w []int) float64 {
 		if math.IsNaN(first) {
 			first = v
 		}
-		sum += float64(w[i]) * (v - first)
+		sum += float64(float64(w[i]) * (v - first))
 		weight += w[i]
 	}
 	if weight == 0 {

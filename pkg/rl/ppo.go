@@ -29,7 +29,7 @@ func GAE(s Shape, rewards, values []float64, mask []bool, gamma, lambda float64)
 			if !mask[i] {
 				continue
 			}
-			nextA = rewards[i] + gamma*nextV - values[i] + gamma*lambda*nextA
+			nextA = rewards[i] + float64(gamma*nextV) - values[i] + float64(gamma*lambda*nextA)
 			nextV = values[i]
 			advantages[i], returns[i] = nextA, nextA+nextV
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"grpo/pkg/elementary"
 )
 
 // PreferenceTotals counts the pairs of an update. Micro-batches of one update share the totals of
@@ -110,11 +112,11 @@ func Preference(cfg PreferenceConfig, b PreferenceBatch) (PreferenceResult, erro
 		for i, t := range cfg.terms(l, pairs) {
 			w := pairs[i].weight
 			r.Losses = append(r.Losses, w*t.value)
-			sum += w * t.value
-			slopes[2*i] += mean * w * t.dChosen
-			slopes[2*i+1] += mean * w * t.dRejected
+			sum += float64(w * t.value)
+			slopes[2*i] += float64(mean * w * t.dChosen)
+			slopes[2*i+1] += float64(mean * w * t.dRejected)
 		}
-		r.Loss += mean * sum
+		r.Loss += float64(mean * sum)
 	}
 	if len(cfg.Losses) > 1 {
 		r.Losses = nil
@@ -194,8 +196,8 @@ func (b PreferenceBatch) pair(cfg PreferenceConfig, i int) pair {
 	for k, side := range []*side{&p.chosen, &p.rejected} {
 		row, excess, n := 2*i+k, 0.0, 0
 		b.eachToken(cfg, row, func(i int, w float64) {
-			side.logProb += w * b.LogProbs[i]
-			side.refLogProb += w * b.RefLogProbs[i]
+			side.logProb += float64(w * b.LogProbs[i])
+			side.refLogProb += float64(w * b.RefLogProbs[i])
 			if cfg.Weighting {
 				excess += b.LogProbs[i] - b.LogSumSq[i]
 			}
@@ -208,7 +210,7 @@ func (b PreferenceBatch) pair(cfg PreferenceConfig, i int) pair {
 		side.length = float64(n)
 	}
 	if cfg.Weighting {
-		p.weight = math.Exp(confidence)
+		p.weight = elementary.Exp(confidence)
 	}
 	return p
 }
@@ -231,7 +233,7 @@ func (b PreferenceBatch) spread(cfg PreferenceConfig, slopes []float64, perChose
 	grad := make([]float64, b.Shape.Len())
 	for row, slope := range slopes {
 		b.eachToken(cfg, row, func(i int, w float64) {
-			grad[i] = w * slope
+			grad[i] = float64(w * slope)
 			if row%2 == 0 {
 				grad[i] += perChosenToken
 			}

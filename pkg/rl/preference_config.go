@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"grpo/pkg/elementary"
 )
 
 // PreferenceLoss names a loss of pairs of completions, of which one is preferred, under TRL's
@@ -219,7 +221,7 @@ const maxExponent = 80
 func (c PreferenceConfig) score(x float64) (value, slope float64) {
 	switch c.divergence() {
 	case ForwardKL:
-		return -math.Expm1(-x), math.Exp(-x)
+		return -elementary.Expm1(-x), elementary.Exp(-x)
 	case JSDivergence:
 		return math.Ln2 + logSigmoid(x), sigmoid(-x)
 	case AlphaDivergence:
@@ -228,9 +230,9 @@ func (c PreferenceConfig) score(x float64) (value, slope float64) {
 			break
 		}
 		if a*x > maxExponent {
-			return math.Expm1(maxExponent) / a, 0
+			return elementary.Expm1(maxExponent) / a, 0
 		}
-		return math.Expm1(a*x) / a, math.Exp(a * x)
+		return elementary.Expm1(a*x) / a, elementary.Exp(a * x)
 	}
 	return x, 1
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"grpo/pkg/elementary"
 )
 
 // side has the sums over one completion's tokens.
@@ -64,7 +66,7 @@ func product(a, b float64) float64 {
 	if a == 0 {
 		return 0
 	}
-	return a * b
+	return float64(a * b)
 }
 
 // ofDifference returns a loss of the difference d of the scores, and its derivative:
@@ -79,7 +81,7 @@ func product(a, b float64) float64 {
 // e is the label smoothing.
 func (cfg PreferenceConfig) ofDifference(l PreferenceLoss, d float64) (value, slope float64) {
 	beta, e := cfg.Beta, cfg.LabelSmoothing
-	x := beta * d
+	x := float64(beta * d)
 	switch l {
 	case DPOHinge:
 		if x < 1 {
@@ -91,11 +93,11 @@ func (cfg PreferenceConfig) ofDifference(l PreferenceLoss, d float64) (value, sl
 		return diff * diff, 2 * diff
 	case DPOExo:
 		q, notQ := sigmoid(x), sigmoid(-x)
-		value = product(q, logSigmoid(x)-math.Log1p(-e)) + product(notQ, logSigmoid(-x)-math.Log(e))
-		return value, beta * product(q*notQ, x-math.Log1p(-e)+math.Log(e))
+		value = product(q, logSigmoid(x)-elementary.Log1p(-e)) + product(notQ, logSigmoid(-x)-elementary.Log(e))
+		return value, beta * product(q*notQ, x-elementary.Log1p(-e)+elementary.Log(e))
 	case DPORobust:
-		value = (-(1-e)*logSigmoid(x) + e*logSigmoid(-x)) / (1 - 2*e)
-		return value, beta * (-(1-e)*sigmoid(-x) - e*sigmoid(x)) / (1 - 2*e)
+		value = (float64(-(1-e)*logSigmoid(x)) + float64(e*logSigmoid(-x))) / (1 - float64(2*e))
+		return value, beta * (float64(-(1-e)*sigmoid(-x)) - float64(e*sigmoid(x))) / (1 - float64(2*e))
 	case DPODiscoPOP:
 		value, slope = cfg.discoPOP(x)
 		return value, beta * slope
@@ -109,9 +111,9 @@ func (cfg PreferenceConfig) discoPOP(x float64) (value, slope float64) {
 	tau := cmp.Or(cfg.DiscoPOPTau, 0.05)
 	gate, closed := sigmoid(x/tau), sigmoid(-x/tau)
 	dGate := gate * closed / tau
-	exponential := math.Exp(logSigmoid(x/tau) - x)
+	exponential := elementary.Exp(logSigmoid(x/tau) - x)
 	value = -product(closed, logSigmoid(x)) + exponential
-	slope = -sigmoid(-x)*closed + product(dGate, logSigmoid(x)) - exponential + exponential*closed/tau
+	slope = float64(-sigmoid(-x)*closed) + product(dGate, logSigmoid(x)) - exponential + exponential*closed/tau
 	return value, slope
 }
 
@@ -130,15 +132,15 @@ func (cfg PreferenceConfig) separate(l PreferenceLoss, c, r float64) pairTerm {
 	switch l {
 	case DPONCA:
 		return pairTerm{
-			value:     -logSigmoid(xc) - logSigmoid(-xc)/2 - logSigmoid(-xr)/2,
-			dChosen:   beta * (-sigmoid(-xc) + sigmoid(xc)/2),
+			value:     -logSigmoid(xc) - float64(logSigmoid(-xc)/2) - float64(logSigmoid(-xr)/2),
+			dChosen:   beta * (-sigmoid(-xc) + float64(sigmoid(xc)/2)),
 			dRejected: beta * sigmoid(xr) / 2,
 		}
 	case DPOBCO:
 		return pairTerm{-logSigmoid(xc) - logSigmoid(-xr), -beta * sigmoid(-xc), beta * sigmoid(xr)}
 	case DPOSPPO:
 		a, b := c-1/(2*beta), r+1/(2*beta)
-		return pairTerm{a*a + b*b, 2 * a, 2 * b}
+		return pairTerm{float64(a*a) + float64(b*b), 2 * a, 2 * b}
 	case DPOAPOZero:
 		return pairTerm{sigmoid(-xc) + sigmoid(xr), -beta * dSigmoid(xc), beta * dSigmoid(xr)}
 	}
@@ -194,7 +196,8 @@ func (cfg PreferenceConfig) aotUnpaired(pairs []pair) []pairTerm {
 //	-(1-e) ls(beta d) - e ls(-beta d)
 func (cfg PreferenceConfig) smoothed(d float64) (value, slope float64) {
 	x, e := cfg.Beta*d, cfg.LabelSmoothing
-	return -(1-e)*logSigmoid(x) - e*logSigmoid(-x), cfg.Beta * (-(1-e)*sigmoid(-x) + e*sigmoid(x))
+	value = float64(-(1-e)*logSigmoid(x)) - float64(e*logSigmoid(-x))
+	return value, cfg.Beta * (float64(-(1-e)*sigmoid(-x)) + float64(e*sigmoid(x)))
 }
 
 // ranked returns the indices of x in ascending order of its values, equal ones in their own order.
@@ -210,14 +213,14 @@ func ranked(x []float64) []int {
 // sigmoid is 1/(1 + exp(-x)); for a large -x it keeps its digits, down to the smallest float64.
 func sigmoid(x float64) float64 {
 	if x >= 0 {
-		return 1 / (1 + math.Exp(-x))
+		return 1 / (1 + elementary.Exp(-x))
 	}
-	e := math.Exp(x)
+	e := elementary.Exp(x)
 	return e / (1 + e)
 }
 
 // dSigmoid is the derivative of [sigmoid].
-func dSigmoid(x float64) float64 { return sigmoid(x) * sigmoid(-x) }
+func dSigmoid(x float64) float64 { return float64(sigmoid(x) * sigmoid(-x)) }
 
 // logSigmoid is log(sigmoid(x)), without overflow.
-func logSigmoid(x float64) float64 { return min(x, 0) - math.Log1p(math.Exp(-math.Abs(x))) }
+func logSigmoid(x float64) float64 { return min(x, 0) - elementary.Log1p(elementary.Exp(-math.Abs(x))) }

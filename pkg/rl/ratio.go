@@ -1,6 +1,6 @@
 package rl
 
-import "math"
+import "grpo/pkg/elementary"
 
 // ImportanceLevel is the unit that has one importance ratio.
 type ImportanceLevel string
@@ -77,7 +77,7 @@ func (p *plan) ratio(s *sequence, logR float64) float64 {
 	if logR == 0 {
 		return 1 // the common case on-policy
 	}
-	return math.Exp(logR)
+	return elementary.Exp(logR)
 }
 
 func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }

@@ -62,8 +62,8 @@ func BradleyTerry(b RewardPairs) (RewardLoss, error) {
 		if b.Margins != nil {
 			d -= b.Margins[i]
 		}
-		sum += -logSigmoid(d) + b.Centering*(c+r)*(c+r)
-		slope, center := -sigmoid(-d), 2*b.Centering*(c+r)
+		sum += -logSigmoid(d) + float64(b.Centering*(c+r)*(c+r))
+		slope, center := -sigmoid(-d), float64(2*b.Centering*(c+r))
 		out.GradChosen[i], out.GradRejected[i] = mean*(slope+center), mean*(-slope+center)
 	}
 	out.Loss = mean * sum

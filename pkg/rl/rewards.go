@@ -67,7 +67,7 @@ func weightedSum(x [][]float64, weights []float64, i int) float64 {
 	sum, scored := 0.0, false
 	for f := range x {
 		if v := x[f][i]; !math.IsNaN(v) {
-			sum += weights[f] * v
+			sum += float64(weights[f] * v)
 			scored = true
 		}
 	}

@@ -2,7 +2,8 @@ package rl
 
 import (
 	"fmt"
-	"math"
+
+	"grpo/pkg/elementary"
 )
 
 // SupervisedLoss names the loss of a given token of probability p, in supervised fine-tuning.
@@ -53,7 +54,7 @@ func Supervised(loss SupervisedLoss, logProbs, weights []float64, total float64,
 			continue
 		}
 		if loss == DFT {
-			w *= math.Exp(logProbs[i])
+			w *= elementary.Exp(logProbs[i])
 		}
 		sum -= w * logProbs[i] / total
 		grad[i] = -w / total

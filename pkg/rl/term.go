@@ -1,6 +1,8 @@
 package rl
 
-import "math"
+import (
+	"grpo/pkg/elementary"
+)
 
 // term is one token's loss l before aggregation, with its partial
 // derivatives. The chain rule is applied in one place ([LossInto]): at token
@@ -129,7 +131,7 @@ func (p *plan) sapo(r, adv float64) term {
 	if adv > 0 {
 		tau = p.SAPOTempPos
 	}
-	s := 1 / (1 + math.Exp(-tau*(r-1)))
+	s := 1 / (1 + elementary.Exp(-tau*(r-1)))
 	t := term{value: -4 / tau * s * adv}
 	if slope := s * (1 - s); slope > 0 { // else r may be infinite, and 0*Inf NaN
 		t.dLogRatio = -4 * slope * r * adv
@@ -170,7 +172,7 @@ func (p *plan) geoMean(logR, r, adv float64) term {
 }
 
 // vespoLogMin is the lower clamp of VESPO's log ratio, log 1e-8.
-var vespoLogMin = math.Log(1e-8)
+var vespoLogMin = elementary.Log(1e-8)
 
 // phi is VESPO's weight of a sequence with importance ratio w = exp(sum of log
 // ratios), a gamma density scaled to 1 at w = 1:
@@ -185,7 +187,7 @@ func (p *plan) phi(s *sequence, adv float64) float64 {
 	if adv < 0 {
 		k, lambda = p.VESPOKNeg, p.VESPOLambdaNeg
 	}
-	return math.Exp(lambda + k*s.vespoLogW - lambda*math.Exp(s.vespoLogW))
+	return elementary.Exp(lambda + float64(k*s.vespoLogW) - float64(lambda*elementary.Exp(s.vespoLogW)))
 }
 
 // vespo weights the policy gradient by phi, through which no gradient flows:

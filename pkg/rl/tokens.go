@@ -23,7 +23,7 @@ func ReturnsToGo(s Shape, rewards []float64, mask []bool, gamma float64) ([]floa
 		next := 0.0
 		for i := (b+1)*s.T - 1; i >= b*s.T; i-- {
 			if mask[i] {
-				next = rewards[i] + gamma*next
+				next = rewards[i] + float64(gamma*next)
 				out[i] = next
 			}
 		}
@@ -57,7 +57,7 @@ func WhitenTokens(s Shape, x []float64, mask []bool, eps float64) ([]float64, er
 	}
 	for i, ok := range mask {
 		if ok {
-			out[i] = (x[i] - m.mean) / math.Sqrt(m.std*m.std+eps)
+			out[i] = (x[i] - m.mean) / math.Sqrt(float64(m.std*m.std)+eps)
 		}
 	}
 	return out, nil
@@ -124,7 +124,7 @@ func KLInReward(s Shape, rewards, logProbs, refLogProbs []float64, mask []bool, 
 				kl += v
 			}
 		}
-		out[b] = rewards[b] - beta*kl
+		out[b] = rewards[b] - float64(beta*kl)
 	}
 	return out, nil
 }
@@ -174,10 +174,10 @@ func TopEntropyMask(s Shape, entropies []float64, mask []bool, quantile float64)
 // quantileOf returns the q-quantile of a sorted slice, interpolating linearly
 // between neighbours (the default of torch.quantile and of NumPy).
 func quantileOf(sorted []float64, q float64) float64 {
-	at := q * float64(len(sorted)-1)
+	at := float64(q * float64(len(sorted)-1))
 	i := int(math.Floor(at))
 	if i+1 >= len(sorted) {
 		return sorted[len(sorted)-1]
 	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
 }

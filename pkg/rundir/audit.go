@@ -83,10 +83,10 @@ func (c Counts) Plus(d Counts) Counts {
 		}
 		total := 0.0
 		if m > 0 {
-			total += *x * float64(m)
+			total += float64(*x * float64(m))
 		}
 		if n > 0 {
-			total += *y * float64(n)
+			total += float64(*y * float64(n))
 		}
 		total /= float64(m + n)
 		return &total

@@ -6,6 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"grpo/pkg/elementary"
 )
 
 // Collapse compares two proportions of a few independent trials, x of n and y of m: how many
@@ -33,7 +35,7 @@ func Collapse(x, n, y, m int) (p, fisher float64) {
 		first, second := binomial(n, q), binomial(m, q)
 		sum := 0.0
 		for _, t := range tables {
-			sum += first[t[0]] * second[t[1]]
+			sum += float64(first[t[0]] * second[t[1]])
 		}
 		return sum
 	}
@@ -74,7 +76,7 @@ func fisherTwoSided(x, n, y, m int) float64 {
 	limit, sum := log(x)+1e-7, 0.0
 	for i := max(0, all-m); i <= min(n, all); i++ {
 		if l := log(i); l <= limit {
-			sum += math.Exp(l)
+			sum += elementary.Exp(l)
 		}
 	}
 	return min(1, sum)
@@ -94,10 +96,10 @@ func ClopperPearson(k, n int, alpha float64) (lo, hi float64) {
 	}
 	switch k {
 	case 0:
-		return 0, 1 - math.Pow(alpha, 1/float64(n))
+		return 0, 1 - elementary.Pow(alpha, 1/float64(n))
 	case n:
-		return math.Pow(alpha, 1/float64(n)), 1
+		return elementary.Pow(alpha, 1/float64(n)), 1
 	}
 	x, rest := float64(k), float64(n-k)
-	return mathext.InvRegIncBeta(x, rest+1, alpha/2), mathext.InvRegIncBeta(x+1, rest, 1-alpha/2)
+	return mathext.InvRegIncBeta(x, rest+1, alpha/2), mathext.InvRegIncBeta(x+1, rest, 1-float64(alpha/2))
 }

@@ -96,7 +96,7 @@ func MeanSquare(x []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range x {
 		if IsFinite(v) {
-			sum, n = sum+v*v, n+1
+			sum, n = sum+float64(v*v), n+1
 		}
 	}
 	return sum / float64(n)

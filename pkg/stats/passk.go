@@ -97,10 +97,10 @@ func waysBelow(m, most int, nobody []float64, others [][]float64) (ways [][]floa
 			for d := reach; d >= 0; d-- {
 				sum := 0.0
 				for x, c := range row[:min(d+1, len(row), m)] {
-					sum += c * ways[t][d-x]
+					sum += float64(c * ways[t][d-x])
 				}
 				if t > 0 && len(row) > m && d >= m {
-					sum += row[m] * ways[t-1][d-m]
+					sum += float64(row[m] * ways[t-1][d-m])
 				}
 				ways[t][d] = sum
 			}

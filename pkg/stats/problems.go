@@ -46,7 +46,7 @@ func CrossedVariance(a, b [][]float64, resolution float64) Crossed {
 		c.A += (rows[s] - c.Mean) * (rows[s] - c.Mean) / float64((n-1)*n)
 		for i, v := range d[s] {
 			rest := v - rows[s] - columns[i] + c.Mean
-			c.R += rest * rest
+			c.R += float64(rest * rest)
 		}
 	}
 	for _, v := range columns {

@@ -89,7 +89,7 @@ func Wilson(k float64, n int, level float64) (lo, hi float64) {
 	m := float64(n)
 	p := k / m
 	centre := p + z*z/(2*m)
-	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	half := float64(z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m)))
 	scale := 1 + z*z/m
 	// The exact ends at k = 0 and k = n are 0 and 1; rounding must not exceed them.
 	return max(0, (centre-half)/scale), min(1, (centre+half)/scale)

@@ -7,6 +7,8 @@ import (
 
 	"gonum.org/v1/gonum/integrate/quad"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"grpo/pkg/elementary"
 )
 
 // Estimate is a mean with its interval and test. All but N and P are in the unit
@@ -52,7 +54,7 @@ func (e Estimate) With(se float64) Estimate {
 // Interval is the interval of the mean at the confidence level 1 - alpha:
 // mean ± t(n-1, 1-alpha/2)·SE. Both ends are NaN for N < 2.
 func (e Estimate) Interval(alpha float64) (lo, hi float64) {
-	half := tHalf(e.N-1, 1-alpha/2, e.SE)
+	half := tHalf(e.N-1, 1-float64(alpha/2), e.SE)
 	return e.Mean - half, e.Mean + half
 }
 
@@ -207,7 +209,7 @@ func SDBound(n int, level float64) float64 {
 //	P(|T| > t(n-1, 1-alpha/2)),    T noncentral t with shift effect·√n
 func pairedPower(n int, effect, alpha float64) float64 {
 	df := n - 1
-	critical := tQuantile(df, 1-alpha/2)
+	critical := tQuantile(df, 1-float64(alpha/2))
 	shift := effect * math.Sqrt(float64(n))
 	return 1 - noncentralT(critical, df, shift) + noncentralT(-critical, df, shift)
 }
@@ -221,7 +223,7 @@ func pairedPower(n int, effect, alpha float64) float64 {
 func noncentralT(t float64, df int, shift float64) float64 {
 	sum := 0.0
 	for _, p := range chiDensity(df) {
-		sum += p.weight * (distuv.UnitNormal.CDF(t*p.x-shift) * p.density)
+		sum += float64(p.weight * (distuv.UnitNormal.CDF(float64(t*p.x)-shift) * p.density))
 	}
 	return sum
 }
@@ -237,11 +239,11 @@ func chiDensity(df int) []point {
 	nu := float64(df)
 	reach := 9 / math.Sqrt(2*nu)
 	gamma, _ := math.Lgamma(nu / 2)
-	logScale := math.Ln2 + nu/2*math.Log(nu/2) - gamma
+	logScale := math.Ln2 + float64(nu/2*elementary.Log(nu/2)) - gamma
 	points := make([]point, 100)
 	for i := range points {
 		x, weight := quad.Legendre{}.FixedLocationSingle(len(points), i, max(0, 1-reach), 1+reach)
-		points[i] = point{x, weight, math.Exp(logScale + (nu-1)*math.Log(x) - nu*x*x/2)}
+		points[i] = point{x, weight, elementary.Exp(logScale + float64((nu-1)*elementary.Log(x)) - float64(nu*x*x/2))}
 	}
 	densities.Store(df, points)
 	return points

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"grpo/pkg/config"
+	"grpo/pkg/elementary"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
@@ -153,7 +154,7 @@ func schedule(c config.Stage, step int) float64 {
 		return c.LearningRate * float64(step) / float64(c.WarmupSteps)
 	}
 	x := float64(step-c.WarmupSteps) / float64(max(1, c.Steps-c.WarmupSteps))
-	return c.LearningRate * (c.FinalLRRatio + (1-c.FinalLRRatio)*0.5*(1+math.Cos(math.Pi*x)))
+	return c.LearningRate * (c.FinalLRRatio + float64((1-c.FinalLRRatio)*0.5*(1+elementary.Cos(math.Pi*x))))
 }
 
 // tokenLoss is the weighted mean loss of the tokens of a batch. weights is ragged: one row for each

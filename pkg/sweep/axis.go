@@ -12,6 +12,7 @@ import (
 	"grpo/internal/textutil"
 	"grpo/internal/yamldoc"
 	"grpo/pkg/config"
+	"grpo/pkg/elementary"
 	"grpo/pkg/sweepdir"
 )
 
@@ -173,7 +174,7 @@ func spaced(k config.Key, value string) ([]string, error) {
 	}
 	out := []string{parts[0]}
 	for i := 1; i < n-1; i++ {
-		v := math.Exp(math.Log(low) + float64(i)/float64(n-1)*(math.Log(high)-math.Log(low)))
+		v := elementary.Exp(elementary.Log(low) + float64(i)/float64(n-1)*(elementary.Log(high)-elementary.Log(low)))
 		text := strconv.FormatFloat(v, 'g', 3, 64)
 		if isInteger {
 			// The rounded number is parsed again: 1.23e+03 is no integer in the notation of a key.

@@ -150,7 +150,7 @@ func (t *trainer) chargeKL(r *rollout, rewards []float64) {
 		for k, lp := range c.LogProbs {
 			at := i*r.shape.T + k
 			kl, _ := a.KLEstimator.At(float64(lp), r.reference[at])
-			rewards[at] -= a.Beta * kl
+			rewards[at] -= float64(a.Beta * kl)
 		}
 	}
 }

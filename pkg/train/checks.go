@@ -196,7 +196,7 @@ func residue(rewards, advantages []float64) (sum, bound float64) {
 		return 0, 0 // near the smallest number, rounding is not relative
 	}
 	n := float64(len(rewards))
-	return math.Abs(sum), 4 * total * (2*n*n*eps*largest/(high-low) + n*eps)
+	return math.Abs(sum), 4 * total * (2*n*n*eps*largest/(high-low) + float64(n*eps))
 }
 
 // checkLine: the line of metrics reads back unchanged.

@@ -77,7 +77,7 @@ func (t *trainer) updateCritic(r *rollout) (*float64, error) {
 				}
 				loss += share
 			}
-			norm, err := t.critic.Step(t.rate(a.ValueLearningRate, first+float64(updates)*spacing), c.MaxGradNorm)
+			norm, err := t.critic.Step(t.rate(a.ValueLearningRate, first+float64(float64(updates)*spacing)), c.MaxGradNorm)
 			if err != nil {
 				return nil, fmt.Errorf("update the critic: %w", err)
 			}

@@ -330,7 +330,7 @@ func (t *trainer) stepWork() float64 {
 	tokens, rows := c.SamplingMaxTokens/2+1, c.RolloutBatchSize
 	inputs := rows*tokens + rows/max(1, c.GroupSize)*tokens
 	forward := t.model.Size.Forward(inputs, rows*tokens)
-	return forward.Nominal + float64(t.cfg.Train.EpochsPerRolloutBatch)*forward.Update().Nominal
+	return forward.Nominal + float64(float64(t.cfg.Train.EpochsPerRolloutBatch)*forward.Update().Nominal)
 }
 
 func (t *trainer) close() {

@@ -268,7 +268,7 @@ func describe(x []float64) rundir.Stat {
 	if n := float64(len(x)); n > 1 {
 		var sq float64
 		for _, v := range x {
-			sq += (v - s.Mean) * (v - s.Mean)
+			sq += float64((v - s.Mean) * (v - s.Mean))
 		}
 		s.Std = math.Sqrt(sq / (n - 1))
 	}

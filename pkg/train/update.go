@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"grpo/pkg/elementary"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
 )
@@ -299,7 +300,7 @@ func scheduledRate(scheduler string, base, update, warmup, total float64) float6
 	case "linear":
 		return base * max(0, (total-update)/(total-warmup))
 	case "cosine":
-		return base * (0.5 * (1 + math.Cos(math.Pi*min(1, (update-warmup)/(total-warmup)))))
+		return base * (0.5 * (1 + elementary.Cos(math.Pi*min(1, (update-warmup)/(total-warmup)))))
 	}
 	return base
 }

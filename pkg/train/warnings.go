@@ -21,7 +21,7 @@ func (d *divergence) Error() string { return d.reason }
 // recover; the recorded step is the first of the last collapse.
 func (s *state) collapse(e rundir.Eval) {
 	best, now, n := s.Best.Sampled.AnswerReward, e.Sampled.AnswerReward, float64(e.Sampled.N)
-	se := math.Sqrt((best*(1-best) + now*(1-now)) / n)
+	se := math.Sqrt((float64(best*(1-best)) + float64(now*(1-now))) / n)
 	if now >= best/2 || best-now <= 4*se {
 		s.DivergedAt, s.DivergedReason = nil, ""
 		return

@@ -142,7 +142,7 @@ func (o *valueOp) Forward(in []G.Value) (G.Value, error) {
 	for i, at := range o.places {
 		sum := float64(o.head.Bias[0])
 		for j, x := range o.final[at*len(o.head.W) : (at+1)*len(o.head.W)] {
-			sum += float64(x) * float64(o.head.W[j])
+			sum += float64(float64(x) * float64(o.head.W[j]))
 		}
 		out.Data[i] = float32(sum)
 	}
@@ -162,8 +162,8 @@ func (o *valueOp) Backward(vals []G.Value) error {
 		at := o.places[i] * len(o.head.W)
 		o.d.Bias[0] += d
 		for j := range o.head.W {
-			o.d.W[j] += d * o.final[at+j]
-			dfinal[at+j] += d * o.head.W[j]
+			o.d.W[j] += float32(d * o.final[at+j])
+			dfinal[at+j] += float32(d * o.head.W[j])
 		}
 	}
 	o.normBackward(fused.Floats(vals[0]), o.rstd, dfinal)

@@ -6,9 +6,9 @@
 package decoder
 
 import (
-	"math"
 	"slices"
 
+	"grpo/pkg/elementary"
 	"grpo/pkg/model"
 	"grpo/pkg/model/hf"
 )
@@ -171,7 +171,7 @@ func (n *Network) Rotations(rope int, positions []int, cos, sin []float32) {
 	half := len(freqs)
 	for i, p := range positions {
 		for j, f := range freqs {
-			s, c := math.Sincos(float64(float32(p) * float32(f)))
+			s, c := elementary.Sincos(float64(float32(p) * float32(f)))
 			cos[i*half+j], sin[i*half+j] = float32(c), float32(s)
 		}
 	}

@@ -253,7 +253,7 @@ func (s Size) trained() float64 {
 	n := 0.0
 	for _, m := range s.Modules() {
 		if slices.Contains(s.LoRA.Targets, m.Name) {
-			n += float64(s.Layers) * float64(s.LoRA.Rank) * float64(m.In+m.Out)
+			n += float64(float64(s.Layers) * float64(s.LoRA.Rank) * float64(m.In+m.Out))
 		}
 	}
 	return n
@@ -273,7 +273,7 @@ func (s Size) Parameters() float64 {
 	if s.Tied {
 		heads = 1
 	}
-	return float64(s.Layers)*float64(layer) + float64(heads*s.Vocab*s.Hidden+s.Hidden)
+	return float64(float64(s.Layers)*float64(layer)) + float64(heads*s.Vocab*s.Hidden+s.Hidden)
 }
 
 func (s Size) String() string {
@@ -288,14 +288,14 @@ func (s Size) String() string {
 // Forward implements [model.Size]. It leaves out attention's scores, which are few for
 // short sequences.
 func (s Size) Forward(inputs, predictions int) model.Work {
-	head := 2 * float64(s.Vocab) * float64(s.Hidden)
-	body := 2 * (s.Parameters() - float64(s.Vocab)*float64(s.Hidden))
+	head := float64(2 * float64(s.Vocab) * float64(s.Hidden))
+	body := float64(2 * (s.Parameters() - float64(float64(s.Vocab)*float64(s.Hidden))))
 	if !s.Tied {
 		body -= head
 	}
 	if s.LoRA != nil {
-		body += 2 * s.trained()
+		body += float64(2 * s.trained())
 	}
-	w := float64(inputs)*body + float64(predictions)*head
+	w := float64(float64(inputs)*body) + float64(float64(predictions)*head)
 	return model.Work{Nominal: w, Executed: w}
 }

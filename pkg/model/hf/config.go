@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"grpo/internal/jsonkeys"
+	"grpo/pkg/elementary"
 )
 
 // Config is the shape of a decoder-only network with RMSNorm, rotary positions, grouped
@@ -79,7 +80,7 @@ type Llama3Rope struct {
 func (c *Config) Frequencies() []float64 {
 	out := make([]float64, c.HeadDim/2)
 	for j := range out {
-		f := math.Pow(c.RopeTheta, -2*float64(j)/float64(c.HeadDim))
+		f := elementary.Pow(c.RopeTheta, -2*float64(j)/float64(c.HeadDim))
 		if s := c.Rope; s != nil {
 			wave := 2 * math.Pi / f
 			switch low, high := s.Original/s.LowFactor, s.Original/s.HighFactor; {
@@ -87,7 +88,7 @@ func (c *Config) Frequencies() []float64 {
 				f /= s.Factor
 			case wave >= high:
 				smooth := (s.Original/wave - s.LowFactor) / (s.HighFactor - s.LowFactor)
-				f = (1-smooth)*f/s.Factor + smooth*f
+				f = (1-smooth)*f/s.Factor + float64(smooth*f)
 			}
 		}
 		if c.RopeFactor != 0 {

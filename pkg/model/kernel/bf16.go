@@ -68,7 +68,7 @@ func multiplyAddPairs(x, y, acc float32) float32 {
 // sum's rounding to float64 never changes that to float32: where the exponents are so far apart
 // that it loses bits, the sum is next to one of the two, which are both float32.
 func multiplyAddFlush(x, y uint32, acc float32) float32 {
-	sum := float64(flush(acc)) + float64(flush(math.Float32frombits(x)))*float64(flush(math.Float32frombits(y)))
+	sum := float64(flush(acc)) + float64(float64(flush(math.Float32frombits(x)))*float64(flush(math.Float32frombits(y))))
 	const smallest = 0x1p-126 - 0x1p-151 // what rounds to a normal number
 	if math.Abs(sum) < smallest {
 		return float32(math.Copysign(0, sum))

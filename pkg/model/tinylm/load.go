@@ -122,7 +122,7 @@ func specOf(at map[string]model.Tensor) (Spec, error) {
 	}
 	// The sizes come from a header that may be damaged: allocate at most twice the memory of the file.
 	// Its head may have one row, as that of a reward model. Each factor is at most have.
-	if h, v := float64(s.Hidden), float64(s.Vocab); v*h+float64(s.Layers)*6*h*h > float64(have) {
+	if h, v := float64(s.Hidden), float64(s.Vocab); float64(v*h)+float64(float64(s.Layers)*6*h*h) > float64(have) {
 		return s, fmt.Errorf("%v needs more numbers than the file's %d", s, have)
 	}
 	return s, nil

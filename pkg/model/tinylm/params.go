@@ -126,7 +126,7 @@ func (p *Weights) Init(seed uint64) {
 		bound := math.Sqrt(6 / float64(h+h))
 		r := draw()
 		for i := range l.Wih {
-			l.Wih[i] = float32((2*r.Float64() - 1) * bound)
+			l.Wih[i] = float32((float64(2*float64(r.Float64())) - 1) * bound)
 		}
 		for gate := range 3 {
 			orthogonal(l.Whh[gate*h*h:(gate+1)*h*h], h, draw())
@@ -138,7 +138,7 @@ func (p *Weights) Init(seed uint64) {
 	bound := 1 / math.Sqrt(float64(h))
 	r = draw()
 	for i := range p.Head {
-		p.Head[i] = float32((2*r.Float64() - 1) * bound)
+		p.Head[i] = float32((float64(2*float64(r.Float64())) - 1) * bound)
 	}
 }
 
@@ -156,16 +156,16 @@ func orthogonal(w []float32, n int, r *rand.Rand) {
 				other := q[j*n : (j+1)*n]
 				var dot float64
 				for k := range row {
-					dot += row[k] * other[k]
+					dot += float64(row[k] * other[k])
 				}
 				for k := range row {
-					row[k] -= dot * other[k]
+					row[k] -= float64(dot * other[k])
 				}
 			}
 		}
 		var norm float64
 		for _, v := range row {
-			norm += v * v
+			norm += float64(v * v)
 		}
 		norm = math.Sqrt(norm)
 		for k := range row {

@@ -130,7 +130,7 @@ func q4K(out []float32, b []byte) {
 	d, dmin, scales, qs := safetensors.Half(b), safetensors.Half(b[2:]), b[4:16], b[16:144]
 	for j := range 8 {
 		s, m := scaleMin(j, scales)
-		s, m = d*s, dmin*m
+		s, m = float32(d*s), float32(dmin*m)
 		for l := range 32 {
 			q := qs[j/2*32+l] >> (4 * (j % 2)) & 15
 			out[32*j+l] = float32(s*float32(q)) - m
@@ -143,7 +143,7 @@ func q5K(out []float32, b []byte) {
 	d, dmin, scales, high, qs := safetensors.Half(b), safetensors.Half(b[2:]), b[4:16], b[16:48], b[48:176]
 	for j := range 8 {
 		s, m := scaleMin(j, scales)
-		s, m = d*s, dmin*m
+		s, m = float32(d*s), float32(dmin*m)
 		for l := range 32 {
 			q := qs[j/2*32+l]>>(4*(j%2))&15 | high[l]>>j&1<<4
 			out[32*j+l] = float32(s*float32(q)) - m
