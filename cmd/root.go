@@ -230,7 +230,8 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
 func checkKernel(env []string) error {
 	if want := process.Getenv(env, "GRPO_KERNEL"); want != "" && want != kernel.Name() {
 		return fmt.Errorf("%w: GRPO_KERNEL=%s is not available on this machine "+
-			"(kernels: go, avx2, avx512; without the variable it uses %s)", config.ErrConfig, want, kernel.Name())
+			"(kernels: go, avx2 and avx512 on amd64, neon on arm64; without the variable it uses %s)",
+			config.ErrConfig, want, kernel.Name())
 	}
 	return nil
 }

@@ -249,8 +249,8 @@ var madeWith = []struct {
 }{
 	{"version", ofMeta(func(m *rundir.Meta) string { return strings.TrimSpace(m.Version + " " + m.Revision) })},
 	{"kernel", ofMeta(func(m *rundir.Meta) string {
-		if m.Kernel == "avx2" || m.Kernel == "avx512" { // the same bits
-			return "avx2 or avx512"
+		if m.Kernel == "avx2" || m.Kernel == "avx512" || m.Kernel == "neon" { // the same bits
+			return "avx2, avx512 or neon"
 		}
 		return m.Kernel
 	})},

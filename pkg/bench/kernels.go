@@ -39,7 +39,7 @@ type Row struct {
 
 // Kernels is the result of [MeasureKernels].
 type Kernels struct {
-	Path string `json:"kernel"` // "avx512", "avx2" or "go"
+	Path string `json:"kernel"` // "avx512", "avx2", "neon" or "go"
 	// Peak is the rate of a loop of multiply-adds on registers; 0 without assembly.
 	Peak float64 `json:"peak_gflops"`
 	// PeakBF16 is the same in bf16; 0 without AVX512_BF16.

@@ -33,7 +33,7 @@ func TestDefaultRunKeepsItsBits(t *testing.T) {
 func keepsItsBits(t *testing.T, name, weights string) {
 	t.Helper()
 	if k := kernel.Name(); !kernel.SameBits(k, "avx2") {
-		t.Skipf("the weights are pinned for the kernels avx2 and avx512; this is %s, whose last bits differ", k)
+		t.Skipf("the weights are pinned for the kernels avx2, avx512 and neon; this is %s, whose last bits differ", k)
 	}
 	r := mustRun(t, mustLoad(t, config.LoadOptions{Path: name}), t.TempDir(), 2)
 	if got := r.Result.WeightsSHA256; got != weights {

@@ -77,49 +77,11 @@ func rotate(heads, half int, x, cos, sin []float32, sign float32) {
 	}
 }
 
-func swiGLU(g, u, out []float32) {
-	if active == pathGo {
-		swiGLUGo(g, u, out)
-		return
-	}
-	groups := len(g) / lanes
-	if groups > 0 {
-		swiGLUVecs(groups, g, u, out)
-	}
-	if done := groups * lanes; done < len(g) {
-		var pg, pu, po [lanes]float32
-		copy(pg[:], g[done:])
-		copy(pu[:], u[done:])
-		swiGLUVecs(1, pg[:], pu[:], po[:])
-		copy(out[done:], po[:])
-	}
-}
-
 func swiGLUVecs(groups int, g, u, out []float32) {
 	if active == pathAVX512 {
 		swiGLUAVX512(groups, &g[0], &u[0], &out[0])
 	} else {
 		swiGLUAVX2(groups, &g[0], &u[0], &out[0])
-	}
-}
-
-func swiGLUGrad(g, u, d []float32) {
-	if active == pathGo {
-		swiGLUGradGo(g, u, d)
-		return
-	}
-	groups := len(g) / lanes
-	if groups > 0 {
-		swiGLUGradVecs(groups, g, u, d)
-	}
-	if done := groups * lanes; done < len(g) {
-		var pg, pu, pd [lanes]float32
-		copy(pg[:], g[done:])
-		copy(pu[:], u[done:])
-		copy(pd[:], d[done:])
-		swiGLUGradVecs(1, pg[:], pu[:], pd[:])
-		copy(g[done:], pg[:])
-		copy(u[done:], pu[:])
 	}
 }
 

@@ -14,7 +14,7 @@
 //		c[i,j] = c[i,j] + acc        // the first block overwrites unless accumulating
 //
 // So the sum over k is never split over lanes or workers; vectors run over the columns of C. The
-// AVX2 and AVX-512 versions follow the recurrence with fused multiply-adds and are bit-identical.
+// AVX2, AVX-512 and NEON versions follow the recurrence with fused multiply-adds and are bit-identical.
 // The portable version rounds product and sum separately (Go on amd64 has no cheap float32 FMA), so
 // it may differ from them in the last bits, but is the same on every architecture: each product is
 // written float32(a*b), which keeps the compiler from fusing.
@@ -38,7 +38,7 @@
 // # The bits of everything else
 //
 // Exponential, sigmoid and tanh are one polynomial evaluated alike in every lane, so a tail has the
-// bits of the main body, and AVX2 those of AVX-512. Sums over a row (softmax, SumSquares,
+// bits of the main body, and AVX2 those of AVX-512 and NEON. Sums over a row (softmax, SumSquares,
 // RMSNormBackward) use 16 interleaved partial sums on every path, folded in a fixed order.
 // Operations without multiply-add (AddBias, ColSum, AdamW, SumSquares, RMSNorm, RoPE, the gradients
 // of RMSNorm and softmax) give the same bits on every path, the portable one included. The Pool
@@ -47,7 +47,7 @@
 // # Choosing the version
 //
 // The default is the best version that the processor supports. The environment variable GRPO_KERNEL
-// (go, avx2 or avx512), read once at program start, selects another one; if the processor lacks it,
+// (go, avx2, avx512 or neon), read once at program start, selects another one; if the processor lacks it,
 // the default is used. [Name] returns the version in use. The build tag noasm leaves the portable
 // version only.
 package kernel
@@ -58,4 +58,5 @@ package kernel
 //go:generate go run -C asm . -family softmax -pkg kernel -out ../softmax_amd64.s -stubs ../softmax_stubs_amd64.go
 //go:generate go run -C asm . -family vec -pkg kernel -out ../vec_amd64.s -stubs ../vec_stubs_amd64.go
 //go:generate go run -C asm . -family decoder -pkg kernel -out ../decoder_amd64.s -stubs ../decoder_stubs_amd64.go
+//go:generate go run -C asm . -family neon
 //go:generate go run -C asm . -family bf16 -pkg kernel -out ../bf16_amd64.s -stubs ../bf16_stubs_amd64.go

@@ -17,7 +17,7 @@ func usePath(t testing.TB, p path) {
 
 // onEachPath runs f once for each path that this processor supports.
 func onEachPath(t *testing.T, f func(t *testing.T)) {
-	for p := pathGo; p <= bestPath(); p++ {
+	for _, p := range pathsUpTo(bestPath()) {
 		t.Run(p.String(), func(t *testing.T) {
 			usePath(t, p)
 			f(t)

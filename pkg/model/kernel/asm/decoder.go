@@ -203,8 +203,8 @@ func genRotate() {
 }
 
 // sigmoids returns σ of the group of 16 numbers at g.
-func sigmoids(v isa, k *lanewise, g reg.GPVirtual) []reg.VecVirtual {
-	xs := make([]reg.VecVirtual, group/v.bytes)
+func sigmoids(v isa, k *lanewise, g reg.GPVirtual) []Op {
+	xs := make([]Op, group/v.bytes)
 	for i := range xs {
 		xs[i] = v.load(Mem{Base: g, Disp: i * v.bytes})
 		k.beginSigmoid(xs[i])

@@ -114,7 +114,7 @@ func genGRUForward(v isa) {
 		k.beginSigmoid(z)
 		return r, z
 	}
-	gates := func(scale, q []reg.VecVirtual, kept string) {
+	gates := func(scale, q []Op, kept string) {
 		r := k.finishSigmoid(scale[0], q[0])
 		ghn := in(gh, bhh, 2)
 		VMOVUPS(in(gi, bih, 2), a)
@@ -130,7 +130,7 @@ func genGRUForward(v isa) {
 		c.next(gi, gh, bih, bhh)
 	}
 	// The second half: n and the new state. The pointer into save is ahead.
-	state := func(scale, q reg.VecVirtual, kept string) {
+	state := func(scale, q Op, kept string) {
 		n := k.finishTanh(scale, q, a)
 		d := v.load(Mem{Base: h})
 		VSUBPS(n, d, d)

@@ -40,6 +40,27 @@ func (v isa) regs(n int) []reg.VecVirtual {
 	return rs
 }
 
+// The operations of vectors.
+func (v isa) fresh() Op                        { return v.reg() }
+func (v isa) move(c, to Op)                    { VMOVUPS(c, to) }
+func (v isa) add(c, x, to Op)                  { VADDPS(c, x, to) }
+func (v isa) sub(c, x, to Op)                  { VSUBPS(c, x, to) }
+func (v isa) mul(c, x, to Op)                  { VMULPS(c, x, to) }
+func (v isa) div(y, x, to Op)                  { VDIVPS(y, x, to) }
+func (v isa) fusedAdd(c, x, sum Op)            { VFMADD231PS(c, x, sum) }
+func (v isa) fusedSub(c, x, sum Op)            { VFNMADD231PS(c, x, sum) }
+func (v isa) fusedScale(c, y, x Op)            { VFMADD213PS(c, y, x) }
+func (v isa) min(x, bound, to Op)              { VMINPS(x, bound, to) }
+func (v isa) max(x, bound, to Op)              { VMAXPS(x, bound, to) }
+func (v isa) and(c, x, to Op)                  { VANDPS(c, x, to) }
+func (v isa) or(c, x, to Op)                   { VORPS(c, x, to) }
+func (v isa) xor(c, x, to Op)                  { VXORPS(c, x, to) }
+func (v isa) addInt(c, x, to Op)               { VPADDD(c, x, to) }
+func (v isa) subInt(c, x, to Op)               { VPSUBD(c, x, to) }
+func (v isa) shiftLeft(bits uint64, x, to Op)  { VPSLLD(Imm(bits), x, to) }
+func (v isa) shiftRight(bits uint64, x, to Op) { VPSRLD(Imm(bits), x, to) }
+func (v isa) toFloat(x, to Op)                 { VCVTDQ2PS(x, to) }
+
 // zero clears a register.
 func (v isa) zero(r reg.VecVirtual) {
 	if v.bytes == 64 {

@@ -35,18 +35,42 @@ var (
 		"logL0", "logL1", "logL2", "logL3"}
 )
 
+// vectors is what the functions below need of an instruction set. Operands are in the order of Go's
+// assembler for amd64: the last is the result. Those called c may be constants in memory.
+type vectors interface {
+	fresh() Op // a register
+	move(c, to Op)
+	add(c, x, to Op) // x + c
+	sub(c, x, to Op) // x - c
+	mul(c, x, to Op)
+	div(y, x, to Op)                 // x / y
+	fusedAdd(c, x, sum Op)           // sum + c·x
+	fusedSub(c, x, sum Op)           // sum - c·x
+	fusedScale(c, y, x Op)           // x·y + c
+	min(x, bound, to Op)             // x if it is NaN
+	max(x, bound, to Op)             // x if it is NaN
+	and(c, x, to Op)                 // and the next ones: of bits
+	or(c, x, to Op)                  //
+	xor(c, x, to Op)                 //
+	addInt(c, x, to Op)              // x + c, as integers
+	subInt(c, x, to Op)              // x - c, as integers
+	shiftLeft(bits uint64, x, to Op) // as integers
+	shiftRight(bits uint64, x, to Op)
+	toFloat(x, to Op) // from an integer
+}
+
 // lanewise is an instruction set with constants: in registers as long as there are
 // enough, else in memory, in every lane of the widest vector.
 type lanewise struct {
-	isa
-	held map[string]reg.VecVirtual
+	vectors
+	held map[string]Op
 }
 
 // with puts the constants in held into registers, and those in memory too if
 // there are 32 registers: a vector of 64 bytes in memory may straddle two
 // cache lines, and Go's assembler cannot align it.
 func (v isa) with(held, memory []string) *lanewise {
-	l := &lanewise{isa: v, held: map[string]reg.VecVirtual{}}
+	l := &lanewise{vectors: v, held: map[string]Op{}}
 	if v.count() == 32 {
 		held = append(append([]string(nil), held...), memory...)
 	}
@@ -104,105 +128,112 @@ func (v isa) broadcast(name string) reg.VecVirtual {
 // expm1Core returns 2ⁿ and q with exp x = 2ⁿ·(1+q) for several x, which it
 // overwrites. The vectors are interleaved, because each depends on itself at every
 // step, and need only three registers each.
-func (l *lanewise) expm1Core(xs ...reg.VecVirtual) (scale, q []reg.VecVirtual) {
-	t, p := l.regs(len(xs)), l.regs(len(xs))
-	each := func(f func(x, t, p reg.VecVirtual)) {
+func (l *lanewise) expm1Core(xs ...Op) (scale, q []Op) {
+	t, p := make([]Op, len(xs)), make([]Op, len(xs))
+	for i := range xs {
+		t[i] = l.fresh()
+	}
+	for i := range xs {
+		p[i] = l.fresh()
+	}
+	each := func(f func(x, t, p Op)) {
 		for i, x := range xs {
 			f(x, t[i], p[i])
 		}
 	}
-	each(func(x, t, p reg.VecVirtual) { VMOVUPS(l.k("roundMagic"), t) })
-	each(func(x, t, p reg.VecVirtual) { VFMADD231PS(l.k("log2E"), x, t) })
-	each(func(x, t, p reg.VecVirtual) { VSUBPS(l.k("roundMagic"), t, p) })
-	each(func(x, t, p reg.VecVirtual) { VFNMADD231PS(l.k("ln2Hi"), p, x) })
-	each(func(x, t, p reg.VecVirtual) { VFNMADD231PS(l.k("ln2Lo"), p, x) })
-	each(func(x, t, p reg.VecVirtual) { VMOVUPS(l.k("expE4"), p) })
+	each(func(x, t, p Op) { l.move(l.k("roundMagic"), t) })
+	each(func(x, t, p Op) { l.fusedAdd(l.k("log2E"), x, t) })
+	each(func(x, t, p Op) { l.sub(l.k("roundMagic"), t, p) })
+	each(func(x, t, p Op) { l.fusedSub(l.k("ln2Hi"), p, x) })
+	each(func(x, t, p Op) { l.fusedSub(l.k("ln2Lo"), p, x) })
+	each(func(x, t, p Op) { l.move(l.k("expE4"), p) })
 	for _, c := range []string{"expE3", "expE2", "expE1", "expE0"} {
-		each(func(x, t, p reg.VecVirtual) { VFMADD213PS(l.k(c), x, p) })
+		each(func(x, t, p Op) { l.fusedScale(l.k(c), x, p) })
 	}
-	each(func(x, t, p reg.VecVirtual) { VMULPS(x, p, p) })
-	each(func(x, t, p reg.VecVirtual) { VFMADD213PS(x, x, p) })
-	each(func(x, t, p reg.VecVirtual) { VPSLLD(Imm(23), t, t) })
+	each(func(x, t, p Op) { l.mul(x, p, p) })
+	each(func(x, t, p Op) { l.fusedScale(x, x, p) })
+	each(func(x, t, p Op) { l.shiftLeft(23, t, t) })
 	return t, p
 }
 
 // clamp bounds x to where exp is neither 0 nor infinite by more than a step.
 // Minimum and maximum return their first operand here if it is NaN. expMin and
 // expMax are held in registers.
-func (l *lanewise) clamp(x reg.VecVirtual) {
-	VMINPS(x, l.held["expMax"], x)
-	VMAXPS(x, l.held["expMin"], x)
+func (l *lanewise) clamp(x Op) {
+	l.min(x, l.held["expMax"], x)
+	l.max(x, l.held["expMin"], x)
 }
 
 // exp returns eˣ of a clamped x, which it overwrites.
-func (l *lanewise) exp(x reg.VecVirtual) reg.VecVirtual {
+func (l *lanewise) exp(x Op) Op {
 	scale, q := l.expm1Core(x)
 	return l.finishExp(scale[0], q[0])
 }
 
-func (l *lanewise) finishExp(scale, q reg.VecVirtual) reg.VecVirtual {
-	VADDPS(l.k("one"), q, q)
-	VMULPS(scale, q, q)
+func (l *lanewise) finishExp(scale, q Op) Op {
+	l.add(l.k("one"), q, q)
+	l.mul(scale, q, q)
 	return q
 }
 
 // beginSigmoid and finishSigmoid compute a sigmoid 1/(1+e⁻ˣ), with expm1Core in between.
-func (l *lanewise) beginSigmoid(x reg.VecVirtual) {
-	VXORPS(l.k("signBit"), x, x)
+func (l *lanewise) beginSigmoid(x Op) {
+	l.xor(l.k("signBit"), x, x)
 	l.clamp(x)
 }
 
-func (l *lanewise) finishSigmoid(scale, q reg.VecVirtual) reg.VecVirtual {
+func (l *lanewise) finishSigmoid(scale, q Op) Op {
 	e := l.finishExp(scale, q)
-	VADDPS(l.k("one"), e, e)
-	VDIVPS(e, l.held["one"], e)
+	l.add(l.k("one"), e, e)
+	l.div(e, l.held["one"], e)
 	return e
 }
 
 // beginTanh and finishTanh do the same for a tanh u/(u+2) with u = exp(2|x|) - 1 and the sign of x.
-func (l *lanewise) beginTanh(x reg.VecVirtual) reg.VecVirtual {
-	y := l.reg()
-	VANDPS(l.k("magnitude"), x, y)
-	VMINPS(y, l.held["tanhMax"], y)
-	VADDPS(y, y, y)
+func (l *lanewise) beginTanh(x Op) Op {
+	y := l.fresh()
+	l.and(l.k("magnitude"), x, y)
+	l.min(y, l.held["tanhMax"], y)
+	l.add(y, y, y)
 	return y
 }
 
-func (l *lanewise) finishTanh(scale, u, x reg.VecVirtual) reg.VecVirtual {
-	less := l.reg()
-	VSUBPS(l.k("one"), scale, less)
-	VFMADD213PS(less, scale, u)
-	VADDPS(l.k("two"), u, less)
-	VDIVPS(less, u, u)
-	VANDPS(l.k("signBit"), x, x)
-	VORPS(x, u, u)
+func (l *lanewise) finishTanh(scale, u, x Op) Op {
+	less := l.fresh()
+	l.sub(l.k("one"), scale, less)
+	l.fusedScale(less, scale, u)
+	l.add(l.k("two"), u, less)
+	l.div(less, u, u)
+	l.and(l.k("signBit"), x, x)
+	l.or(x, u, u)
 	return u
 }
 
 // log returns the logarithm of x, which is positive and normal; it overwrites x.
-func (l *lanewise) log(x reg.VecVirtual) reg.VecVirtual {
-	VPADDD(l.k("logShift"), x, x)
-	e := l.reg()
-	VPSRLD(Imm(23), x, e)
-	VPSUBD(l.k("bias"), e, e)
-	VCVTDQ2PS(e, e)
-	VANDPS(l.k("mantissa"), x, x)
-	VPADDD(l.k("root"), x, x)
-	s, d := l.reg(), l.reg()
-	VSUBPS(l.k("one"), x, s)
-	VADDPS(l.k("one"), x, d)
-	VDIVPS(d, s, s)
-	s2 := l.reg()
-	VMULPS(s, s, s2)
-	p := l.load(l.k("logL3"))
-	VFMADD213PS(l.k("logL2"), s2, p)
-	VFMADD213PS(l.k("logL1"), s2, p)
-	VFMADD213PS(l.k("logL0"), s2, p)
-	VMULPS(s2, p, p)
-	VMULPS(s, p, p)
-	VFMADD231PS(l.k("ln2Lo"), e, p)
-	VADDPS(s, s, s)
-	VADDPS(p, s, s)
-	VFMADD231PS(l.k("ln2Hi"), e, s)
+func (l *lanewise) log(x Op) Op {
+	l.addInt(l.k("logShift"), x, x)
+	e := l.fresh()
+	l.shiftRight(23, x, e)
+	l.subInt(l.k("bias"), e, e)
+	l.toFloat(e, e)
+	l.and(l.k("mantissa"), x, x)
+	l.addInt(l.k("root"), x, x)
+	s, d := l.fresh(), l.fresh()
+	l.sub(l.k("one"), x, s)
+	l.add(l.k("one"), x, d)
+	l.div(d, s, s)
+	s2 := l.fresh()
+	l.mul(s, s, s2)
+	p := l.fresh()
+	l.move(l.k("logL3"), p)
+	l.fusedScale(l.k("logL2"), s2, p)
+	l.fusedScale(l.k("logL1"), s2, p)
+	l.fusedScale(l.k("logL0"), s2, p)
+	l.mul(s2, p, p)
+	l.mul(s, p, p)
+	l.fusedAdd(l.k("ln2Lo"), e, p)
+	l.add(s, s, s)
+	l.add(p, s, s)
+	l.fusedAdd(l.k("ln2Hi"), e, s)
 	return s
 }

@@ -130,7 +130,7 @@ func genEntropyGrad(v isa) {
 	Label("loop")
 	for i := range group / v.bytes {
 		x := v.load(Mem{Base: p, Disp: i * v.bytes})
-		l := v.load(k.k("smallest"))
+		var l Op = v.load(k.k("smallest"))
 		VMAXPS(x, l, l)
 		l = k.log(l)
 		VADDPS(h, l, l)
