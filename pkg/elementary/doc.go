@@ -6,7 +6,7 @@
 // out: float64(x*y) + z rounds twice, math.FMA(x, y, z) once. Numbers that reach a file or the
 // weights of a model are computed with them.
 //
-// They are derived from Go's package math, Copyright 2009 The Go Authors, which has a BSD-style
-// license; that of Exp is due to Naoki Shibata's SLEEF, and the others to FreeBSD's msun and to
-// Cephes: see there for the methods and the errors, which are below an ulp or close to it.
+// The algorithms and their constants are those that Go's package math documents: of Exp, Naoki Shibata's
+// SLEEF; of the others, FreeBSD's msun and Cephes. See there for the methods and the errors, which are
+// below an ulp or close to it.
 package elementary
