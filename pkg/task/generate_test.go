@@ -19,7 +19,7 @@ func optionsOf(r *rapid.T) (*Task, Options) {
 	o := Options{
 		Seed: rapid.Uint64Range(0, 1000).Draw(r, "seed"), Difficulty: rapid.IntRange(t.Default, t.Max).Draw(r, "difficulty"),
 		Arithmetic: gsm8k.GenOptions{WeightAdd: 1, WeightSub: 1, WeightMul: 1},
-		SFTSize:    300, TrainSize: rapid.IntRange(1, 200).Draw(r, "train"), ValSize: rapid.IntRange(1, 50).Draw(r, "val"),
+		SFTSize:    100, TrainSize: rapid.IntRange(1, 200).Draw(r, "train"), ValSize: rapid.IntRange(1, 50).Draw(r, "val"),
 		TestSize: rapid.IntRange(0, 50).Draw(r, "test"), UnseenSize: rapid.IntRange(0, 20).Draw(r, "unseen"),
 	}
 	if rapid.Bool().Draw(r, "mixed") {
@@ -78,7 +78,7 @@ func TestGenerate(t *testing.T) {
 				}
 			}
 		}
-		for i, want := range []int{300, o.TrainSize, o.ValSize, o.TestSize, o.UnseenSize} {
+		for i, want := range []int{o.SFTSize, o.TrainSize, o.ValSize, o.TestSize, o.UnseenSize} {
 			if n := len(splitsOf(s)[i].problems); (i > 0 || task.questions != nil) && n != want {
 				r.Fatalf("%s has %d problems, want %d", splitsOf(s)[i].name, n, want)
 			}
