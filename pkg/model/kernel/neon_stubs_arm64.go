@@ -86,3 +86,99 @@ func swiGLUNEON(groups int, gate, up, out *float32)
 //
 //go:noescape
 func swiGLUGradNEON(groups int, gate, up, d *float32)
+
+// addBiasVecs adds vecs ≥ 1 vectors of 8 to each of rows ≥ 1 rows, ldx bytes apart.
+//
+//go:noescape
+func addBiasVecs(rows, vecs int, x *float32, ldx int, bias *float32)
+
+// colSum64Vecs adds rows ≥ 1 rows of 64 columns, ldx bytes apart, to out.
+//
+//go:noescape
+func colSum64Vecs(rows int, x *float32, ldx int, out *float32)
+
+// colSum32Vecs adds rows ≥ 1 rows of 32 columns, ldx bytes apart, to out.
+//
+//go:noescape
+func colSum32Vecs(rows int, x *float32, ldx int, out *float32)
+
+// colSum8Vecs adds rows ≥ 1 rows of 8 columns, ldx bytes apart, to out.
+//
+//go:noescape
+func colSum8Vecs(rows int, x *float32, ldx int, out *float32)
+
+// scaleToVecs writes s·x of vecs ≥ 1 vectors of 8 to d.
+//
+//go:noescape
+func scaleToVecs(vecs int, d, x *float32, s float32)
+
+// axpyVecs adds alpha·x to y, vecs ≥ 1 vectors of 8.
+//
+//go:noescape
+func axpyVecs(vecs int, alpha float32, x, y *float32)
+
+// scatterAddVecs adds vecs ≥ 1 vectors of 8 of each of rows ≥ 1 rows of x, ldx bytes apart, to row ids[i] of
+// out, ldo bytes apart.
+//
+//go:noescape
+func scatterAddVecs(rows, vecs int, ids *int, x *float32, ldx int, out *float32, ldo int)
+
+// sumSquaresVecs adds the squares of groups ≥ 1 groups of 16 to the 16 sums.
+//
+//go:noescape
+func sumSquaresVecs(groups int, x *float32, sums *float64)
+
+// adamWVecs updates vecs ≥ 1 vectors of 8 weights.
+//
+//go:noescape
+func adamWVecs(vecs int, w, grad, m, v *float32, c *float32)
+
+// normScaleVecs writes (s·x)·w of vecs ≥ 1 vectors of 8 to y.
+//
+//go:noescape
+func normScaleVecs(vecs int, y, x, w *float32, s float32)
+
+// dot3Vecs adds (a·b)·c of groups ≥ 1 groups of 16 to the 16 sums.
+//
+//go:noescape
+func dot3Vecs(groups int, a, b, c *float32, sums *float64)
+
+// dotVecs adds a·b of groups ≥ 1 groups of 16 to the 16 sums.
+//
+//go:noescape
+func dotVecs(groups int, a, b *float32, sums *float64)
+
+// softmaxGradVecs writes (p·(d-dot))·scale of vecs ≥ 1 vectors of 8 to d.
+//
+//go:noescape
+func softmaxGradVecs(vecs int, p, d *float32, dot, scale float32)
+
+// normInputGradVecs adds rstd·(dy·w - x·c) of vecs ≥ 1 vectors of 8 to dx.
+//
+//go:noescape
+func normInputGradVecs(vecs int, x, w, dy, dx *float32, rstd, c float32)
+
+// normWeightGrad32Vecs adds dy·(x·rstd) of rows ≥ 1 rows of 32 columns, ld bytes apart, to dw.
+//
+//go:noescape
+func normWeightGrad32Vecs(rows int, x, rstd, dy *float32, ld int, dw *float32)
+
+// normWeightGrad8Vecs adds dy·(x·rstd) of rows ≥ 1 rows of 8 columns, ld bytes apart, to dw.
+//
+//go:noescape
+func normWeightGrad8Vecs(rows int, x, rstd, dy *float32, ld int, dw *float32)
+
+// rotateVecs turns vecs ≥ 1 vectors of 8 pairs of each of heads ≥ 1 heads, the elements of a pair half bytes apart.
+//
+//go:noescape
+func rotateVecs(heads, vecs int, x *float32, half int, cos, sin *float32, sign float32)
+
+// packRowsVecs copies 16 columns of rows ≥ 1 rows, ldb bytes apart, side by side.
+//
+//go:noescape
+func packRowsVecs(rows int, b *float32, ldb int, to *float32)
+
+// packTransposeVecs writes 8 rows of 8·blocks numbers, ldb bytes apart, as 8 columns of a panel; blocks ≥ 1.
+//
+//go:noescape
+func packTransposeVecs(blocks int, b *float32, ldb int, to *float32)

@@ -61,7 +61,7 @@ type call struct {
 // The magnitudes of calls, and what is added to one number.
 var (
 	callScales = []float32{1e-39, 1e-3, 1, 20, 1e19}
-	callOdds   = []float32{0, 0, 1e-45, 3e38, float32(math.Inf(1)), float32(math.Inf(-1))}
+	callOdds   = []float32{0, 0, 1e-45, 3e38, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
 )
 
 // results runs the kernels of the active path.

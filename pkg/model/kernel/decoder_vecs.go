@@ -1,11 +1,11 @@
-//go:build !noasm
+//go:build (amd64 || arm64) && !noasm
 
 package kernel
 
 func normScale(y, x, w []float32, s float32) {
 	done := 0
 	if vecs := len(x) / wide; active != pathGo && vecs > 0 {
-		normScaleAVX2(vecs, &y[0], &x[0], &w[0], s)
+		normScaleVecs(vecs, &y[0], &x[0], &w[0], s)
 		done = vecs * wide
 	}
 	normScaleGo(y[done:], x[done:], w[done:], s)
@@ -15,7 +15,7 @@ func dot3(a, b, c []float32) float64 {
 	var s [lanes]float64
 	done := 0
 	if groups := len(a) / lanes; active != pathGo && groups > 0 {
-		dot3AVX2(groups, &a[0], &b[0], &c[0], &s[0])
+		dot3Vecs(groups, &a[0], &b[0], &c[0], &s[0])
 		done = groups * lanes
 	}
 	dot3Go(a[done:], b[done:], c[done:], &s)
@@ -26,7 +26,7 @@ func dot(a, b []float32) float64 {
 	var s [lanes]float64
 	done := 0
 	if groups := len(a) / lanes; active != pathGo && groups > 0 {
-		dotAVX2(groups, &a[0], &b[0], &s[0])
+		dotVecs(groups, &a[0], &b[0], &s[0])
 		done = groups * lanes
 	}
 	dotGo(a[done:], b[done:], &s)
@@ -36,7 +36,7 @@ func dot(a, b []float32) float64 {
 func softmaxGrad(p, d []float32, dot, scale float32) {
 	done := 0
 	if vecs := len(p) / wide; active != pathGo && vecs > 0 {
-		softmaxGradAVX2(vecs, &p[0], &d[0], dot, scale)
+		softmaxGradVecs(vecs, &p[0], &d[0], dot, scale)
 		done = vecs * wide
 	}
 	softmaxGradGo(p[done:], d[done:], dot, scale)
@@ -45,7 +45,7 @@ func softmaxGrad(p, d []float32, dot, scale float32) {
 func normInputGradRow(x, w, dy, dx []float32, rstd, c float32) {
 	done := 0
 	if vecs := len(x) / wide; active != pathGo && vecs > 0 {
-		normInputGradAVX2(vecs, &x[0], &w[0], &dy[0], &dx[0], rstd, c)
+		normInputGradVecs(vecs, &x[0], &w[0], &dy[0], &dx[0], rstd, c)
 		done = vecs * wide
 	}
 	normInputGradGo(x[done:], w[done:], dy[done:], dx[done:], rstd, c)
@@ -55,10 +55,10 @@ func normWeightGrad(rows, n int, x []float32, ld int, rstd, dy, dw []float32) {
 	j := 0
 	if active != pathGo && rows > 0 {
 		for ; j+4*wide <= n; j += 4 * wide {
-			normWeightGrad32AVX2(rows, &x[j], &rstd[0], &dy[j], 4*ld, &dw[j])
+			normWeightGrad32Vecs(rows, &x[j], &rstd[0], &dy[j], 4*ld, &dw[j])
 		}
 		for ; j+wide <= n; j += wide {
-			normWeightGrad8AVX2(rows, &x[j], &rstd[0], &dy[j], 4*ld, &dw[j])
+			normWeightGrad8Vecs(rows, &x[j], &rstd[0], &dy[j], 4*ld, &dw[j])
 		}
 	}
 	if j < n && rows > 0 {
@@ -69,26 +69,10 @@ func normWeightGrad(rows, n int, x []float32, ld int, rstd, dy, dw []float32) {
 func rotate(heads, half int, x, cos, sin []float32, sign float32) {
 	done := 0
 	if vecs := half / wide; active != pathGo && vecs > 0 && heads > 0 {
-		rotateAVX2(heads, vecs, &x[0], 4*half, &cos[0], &sin[0], sign)
+		rotateVecs(heads, vecs, &x[0], 4*half, &cos[0], &sin[0], sign)
 		done = vecs * wide
 	}
 	if done < half {
 		rotateGo(heads, half, done, x, cos, sin, sign)
-	}
-}
-
-func swiGLUVecs(groups int, g, u, out []float32) {
-	if active == pathAVX512 {
-		swiGLUAVX512(groups, &g[0], &u[0], &out[0])
-	} else {
-		swiGLUAVX2(groups, &g[0], &u[0], &out[0])
-	}
-}
-
-func swiGLUGradVecs(groups int, g, u, d []float32) {
-	if active == pathAVX512 {
-		swiGLUGradAVX512(groups, &g[0], &u[0], &d[0])
-	} else {
-		swiGLUGradAVX2(groups, &g[0], &u[0], &d[0])
 	}
 }
