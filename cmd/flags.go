@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"grpo/internal/pattern"
 	"grpo/internal/suggest"
 	"grpo/pkg/config"
 	"grpo/pkg/policy"
@@ -274,13 +274,13 @@ func (g *gateFlags) add(fs *pflag.FlagSet) {
 	})
 }
 
-var weightsHash = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
+var weightsHash = pattern.Of(`^[0-9a-f]{8,64}$`)
 
 // addWeights adds the flag for commands about one run.
 func (g *gateFlags) addWeights(fs *pflag.FlagSet) {
 	const usage = "exit with 1 if the SHA-256 of the final weights does not begin with this `hash`, 8 to 64 hex digits"
 	fs.Func("expect-weights", usage, func(text string) error {
-		if g.Weights = strings.ToLower(text); !weightsHash.MatchString(g.Weights) {
+		if g.Weights = strings.ToLower(text); !weightsHash().MatchString(g.Weights) {
 			return errors.New("want 8 to 64 hex digits, as weights_sha256 in result.json")
 		}
 		return nil

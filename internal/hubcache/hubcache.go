@@ -16,9 +16,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"grpo/internal/pattern"
 	"grpo/internal/regular"
 )
 
@@ -66,18 +66,18 @@ type Name struct {
 }
 
 var (
-	nameForm = regexp.MustCompile(`^([0-9A-Za-z][\w.-]*)/([0-9A-Za-z][\w.-]*)(?:@([\w][\w.-]*))?(?:/([\w][\w.-]*\.(?i:gguf)))?$`)
+	nameForm = pattern.Of(`^([0-9A-Za-z][\w.-]*)/([0-9A-Za-z][\w.-]*)(?:@([\w][\w.-]*))?(?:/([\w][\w.-]*\.(?i:gguf)))?$`)
 	// CommitForm matches a commit.
-	CommitForm = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	CommitForm = pattern.Of(`^[0-9a-f]{40}$`)
 	// ETagForm matches the names of blobs that huggingface_hub and this program write: the SHA-256
 	// of a large file, the Git SHA-1 of another.
-	ETagForm = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+	ETagForm = pattern.Of(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
 )
 
 // Parse reads a name; it is false for text of another form. A path such as results/run has the
 // same form: check first that there is no such file.
 func Parse(text string) (n Name, ok bool) {
-	m := nameForm.FindStringSubmatch(text)
+	m := nameForm().FindStringSubmatch(text)
 	if m == nil || len(text) > 300 || strings.Contains(text, "..") || strings.Contains(m[1]+"/"+m[2], "--") {
 		return n, false
 	}
@@ -122,7 +122,7 @@ func Find(n Name, getenv func(string) string) (path string, pinned Name, err err
 	}
 	missing := fmt.Errorf("%w (%s)", ErrNotCached, cache)
 	pinned = n
-	if !CommitForm.MatchString(n.Revision) {
+	if !CommitForm().MatchString(n.Revision) {
 		data, err := regular.Read(filepath.Join(folder, Refs, cmp.Or(n.Revision, DefaultRevision)), 1<<10)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fail(missing)
@@ -131,7 +131,7 @@ func Find(n Name, getenv func(string) string) (path string, pinned Name, err err
 			return fail(err)
 		}
 		pinned.Revision = strings.TrimSpace(string(data))
-		if !CommitForm.MatchString(pinned.Revision) {
+		if !CommitForm().MatchString(pinned.Revision) {
 			return fail(fmt.Errorf("%s does not name a commit", filepath.Join(folder, Refs)))
 		}
 	}
@@ -184,12 +184,12 @@ func File(path string) string {
 	snapshots := filepath.Dir(commit)
 	model := filepath.Dir(snapshots)
 	if filepath.Base(snapshots) != Snapshots || !strings.HasPrefix(filepath.Base(model), "models--") ||
-		!CommitForm.MatchString(filepath.Base(commit)) {
+		!CommitForm().MatchString(filepath.Base(commit)) {
 		return path
 	}
 	target, err := os.Readlink(path)
 	etag, ok := strings.CutPrefix(filepath.ToSlash(target), "../../"+Blobs+"/")
-	if err != nil || !ok || !ETagForm.MatchString(etag) {
+	if err != nil || !ok || !ETagForm().MatchString(etag) {
 		return path
 	}
 	for _, folder := range []string{commit, snapshots, filepath.Join(model, Blobs)} {

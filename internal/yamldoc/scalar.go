@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"grpo/internal/pattern"
 	"grpo/internal/textutil"
 )
 
@@ -23,8 +23,8 @@ import (
 //   - a boolean is true or false: not yes, on, True or 1;
 //   - a string is one line of printable UTF-8, a [Text] may have several.
 var (
-	integerForm = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
-	numberForm  = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
+	integerForm = pattern.Of(`^[-+]?(0|[1-9][0-9]*)$`)
+	numberForm  = pattern.Of(`^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 )
 
 // Text is a string that may have line feeds and tabs, written in double quotes: "\n\n".
@@ -55,7 +55,7 @@ func setScalar(v reflect.Value, text string) error {
 		}
 		v.SetBool(text == "true")
 	case reflect.Int:
-		if !integerForm.MatchString(text) {
+		if !integerForm().MatchString(text) {
 			return mustBe(t, shown, integerHint(text))
 		}
 		n, err := strconv.Atoi(text)
@@ -64,7 +64,7 @@ func setScalar(v reflect.Value, text string) error {
 		}
 		v.SetInt(int64(n))
 	case reflect.Uint64:
-		if !integerForm.MatchString(text) {
+		if !integerForm().MatchString(text) {
 			return mustBe(t, shown, integerHint(text))
 		}
 		if text != "-0" && strings.HasPrefix(text, "-") {
@@ -87,7 +87,7 @@ func outOfRange(shown, why string, args ...any) error {
 
 func setFloat(v reflect.Value, text string) error {
 	shown := textutil.Show(text)
-	if !numberForm.MatchString(text) {
+	if !numberForm().MatchString(text) {
 		switch strings.TrimLeft(strings.ToLower(text), "+-.") {
 		case "nan", "inf", "infinity":
 			return fmt.Errorf("must be a finite number, not %s", text)
@@ -215,10 +215,10 @@ func booleanHint(text string) string {
 
 // integerHint suggests the integer that was probably meant.
 func integerHint(text string) string {
-	if plain := strings.ReplaceAll(text, "_", ""); integerForm.MatchString(plain) {
+	if plain := strings.ReplaceAll(text, "_", ""); integerForm().MatchString(plain) {
 		return "write " + plain
 	}
-	if numberForm.MatchString(text) {
+	if numberForm().MatchString(text) {
 		f, err := strconv.ParseFloat(text, 64)
 		if err == nil && f == math.Trunc(f) && math.Abs(f) < 1e15 {
 			return "write " + strconv.FormatFloat(f, 'f', -1, 64)
@@ -260,12 +260,12 @@ func FormatFloat(f float64) string {
 // plainForm matches a string that YAML reads as itself without quotes, except specialWords, which
 // some YAML readers take for a boolean or null.
 var (
-	plainForm    = regexp.MustCompile(`^[A-Za-z_./][A-Za-z0-9_./-]*$`)
-	specialWords = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null|[.]+|[.](inf|nan)|[.][0-9].*)$`)
+	plainForm    = pattern.Of(`^[A-Za-z_./][A-Za-z0-9_./-]*$`)
+	specialWords = pattern.Of(`^(?i:y|n|yes|no|on|off|true|false|null|[.]+|[.](inf|nan)|[.][0-9].*)$`)
 )
 
 func formatString(s string) string {
-	if plainForm.MatchString(s) && !specialWords.MatchString(s) {
+	if plainForm().MatchString(s) && !specialWords().MatchString(s) {
 		return s
 	}
 	return strconv.Quote(s)

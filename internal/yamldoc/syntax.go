@@ -3,10 +3,10 @@ package yamldoc
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strconv"
 	"unicode/utf8"
 
+	"grpo/internal/pattern"
 	"grpo/internal/textutil"
 )
 
@@ -33,34 +33,34 @@ func isText(text []byte) *problem {
 }
 
 var (
-	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+	yamlError = pattern.Of(`^yaml: (?:line (\d+): )?`)
 	// parserError are the messages of the library's parser, which counts lines
 	// from 0; its scanner counts from 1.
-	parserError = regexp.MustCompile(`^(did not find expected ` +
+	parserError = pattern.Of(`^(did not find expected ` +
 		`(<document start>|node content|'-' indicator|key|',' or)` +
 		`|found (undefined tag handle|duplicate %|incompatible YAML))`)
-	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced`)
-	tabIndent     = regexp.MustCompile(`(?m)^ *\t`)
+	unknownAnchor = pattern.Of(`^unknown anchor '(.*)' referenced`)
+	tabIndent     = pattern.Of(`(?m)^ *\t`)
 )
 
 // syntax reports a syntax error. The YAML library gives no line for an error on the first one, and
 // does not mention tabs.
 func syntax(text []byte, err error) *problem {
-	if at := tabIndent.FindIndex(text); at != nil {
+	if at := tabIndent().FindIndex(text); at != nil {
 		return &problem{lineAt(text, at[0]), "a tab in the indentation (YAML wants spaces)"}
 	}
 	message, line := err.Error(), 1
-	m := yamlError.FindStringSubmatch(message)
+	m := yamlError().FindStringSubmatch(message)
 	if m != nil {
 		message = message[len(m[0]):]
 	}
 	if m != nil && m[1] != "" {
 		line, _ = strconv.Atoi(m[1])
-		if parserError.MatchString(message) {
+		if parserError().MatchString(message) {
 			line++
 		}
 	}
-	if m := unknownAnchor.FindStringSubmatch(message); m != nil {
+	if m := unknownAnchor().FindStringSubmatch(message); m != nil {
 		line = lineAt(text, max(0, bytes.Index(text, []byte("*"+m[1]))))
 	}
 	return &problem{min(line, lastLine(text)), "not valid YAML: " + textutil.Shorten(message)}

@@ -3,10 +3,11 @@ package config
 import (
 	"errors"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"grpo/internal/pattern"
 )
 
 // Launcher says where and with what resources the runs of a sweep are trained. It changes no
@@ -84,7 +85,7 @@ func (l *Launcher) validate(v *validator) {
 	}
 }
 
-var memoryForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([KMGT])(?:i?B?)$`)
+var memoryForm = pattern.Of(`^([0-9]+(?:\.[0-9]+)?)([KMGT])(?:i?B?)$`)
 
 // ParseMemory reads an amount of memory such as 4G, 800M, 1.5GiB or 512Mi. As in Slurm, all units
 // are powers of 1024. It returns bytes; 0 for "".
@@ -93,7 +94,7 @@ func ParseMemory(text string) (bytes int64, err error) {
 		return 0, nil
 	}
 	bad := errors.New("write an amount of memory such as 800M or 4G")
-	m := memoryForm.FindStringSubmatch(text)
+	m := memoryForm().FindStringSubmatch(text)
 	if m == nil {
 		return 0, bad
 	}
@@ -108,7 +109,7 @@ func ParseMemory(text string) (bytes int64, err error) {
 	return int64(n), nil
 }
 
-var timeForm = regexp.MustCompile(`^(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?$`)
+var timeForm = pattern.Of(`^(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?$`)
 
 // ParseTime reads a time limit as Slurm writes it: minutes, minutes:seconds,
 // hours:minutes:seconds, days-hours, days-hours:minutes or days-hours:minutes:seconds. It returns 0
@@ -117,7 +118,7 @@ func ParseTime(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	m := timeForm.FindStringSubmatch(text)
+	m := timeForm().FindStringSubmatch(text)
 	if m == nil {
 		return 0, errors.New("write a time as Slurm takes it: 90 (minutes), 2:30:00 or 1-12:00:00 " +
 			"(days-hours:minutes:seconds)")

@@ -2,10 +2,10 @@ package config
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
+	"grpo/internal/pattern"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/reward"
 	"grpo/pkg/rl"
@@ -129,13 +129,13 @@ func (r *Reward) usedCustom(judge string) (out []CustomReward) {
 }
 
 // customName is the form of names, which are part of metrics' names.
-var customName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
+var customName = pattern.Of(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
 func (r *Reward) validateCustom(v *validator) {
 	for i := range r.Custom {
 		c := &r.Custom[i]
 		switch {
-		case !customName.MatchString(c.Name):
+		case !customName().MatchString(c.Name):
 			v.reject("%s must be a letter and up to 39 letters, digits, underscores and hyphens", &c.Name)
 		case slices.Contains(gsm8k.Rewards(), c.Name):
 			v.reject("%s is the name of a built-in reward function (choose another)", &c.Name)

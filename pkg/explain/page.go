@@ -12,6 +12,7 @@ import (
 	"text/template"
 	"unicode/utf8"
 
+	"grpo/internal/pattern"
 	"grpo/internal/textutil"
 )
 
@@ -83,7 +84,7 @@ func writePage(w io.Writer, name string, data any) error {
 	return err
 }
 
-var marks = regexp.MustCompile(`^(- | *)`)
+var marks = pattern.Of(`^(- | *)`)
 
 // wrap writes a line, broken at spaces if it is wider than the text.
 func wrap(out *strings.Builder, line string) {
@@ -91,7 +92,7 @@ func wrap(out *strings.Builder, line string) {
 		out.WriteString(line + "\n")
 		return
 	}
-	mark := marks.FindString(line)
+	mark := marks().FindString(line)
 	line, rest := mark, line[len(mark):]
 	empty := true
 	for word := range strings.FieldsSeq(rest) {

@@ -1,8 +1,9 @@
 package gsm8k
 
 import (
-	"regexp"
 	"strings"
+
+	"grpo/internal/pattern"
 )
 
 const marker = "####"
@@ -41,7 +42,7 @@ func finalLine(s string) (line, rest string, ok bool) {
 	return line, rest, true
 }
 
-var numberForm = regexp.MustCompile(`^(?:([+-]?)\$?|\$([+-]))([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(\.[0-9]+)?\.?$`)
+var numberForm = pattern.Of(`^(?:([+-]?)\$?|\$([+-]))([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(\.[0-9]+)?\.?$`)
 
 // normaliseNumber reads a decimal number as people write it and returns it
 // without decoration. The grammar, after trimming white space:
@@ -52,7 +53,7 @@ var numberForm = regexp.MustCompile(`^(?:([+-]?)\$?|\$([+-]))([0-9]{1,3}(?:,[0-9
 // three ("1,234" but not "12,34"). Exponents, fractions and units are not numbers.
 // Only a minus sign is kept.
 func normaliseNumber(s string) (string, bool) {
-	m := numberForm.FindStringSubmatch(strings.TrimSpace(s))
+	m := numberForm().FindStringSubmatch(strings.TrimSpace(s))
 	if m == nil {
 		return "", false
 	}

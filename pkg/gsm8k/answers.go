@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"grpo/internal/pattern"
 	"grpo/pkg/gsm8k/grader"
 )
 
@@ -196,7 +197,7 @@ func unboxed(text string) (string, bool) {
 	return content, ok && content != ""
 }
 
-var choiceForm = regexp.MustCompile(`^(?:\(([A-Za-z])\)|([A-Za-z]))[.:)]?$`)
+var choiceForm = pattern.Of(`^(?:\(([A-Za-z])\)|([A-Za-z]))[.:)]?$`)
 
 // readChoice returns the letter of a choice, in upper case.
 func readChoice(text string) (letter string, ok bool) {
@@ -208,7 +209,7 @@ func readChoice(text string) (letter string, ok bool) {
 			text = inner[:len(inner)-1]
 		}
 	}
-	m := choiceForm.FindStringSubmatch(strings.Trim(text, "* "))
+	m := choiceForm().FindStringSubmatch(strings.Trim(text, "* "))
 	if m == nil {
 		return "", false
 	}

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"grpo/internal/pattern"
 )
 
 // The words of the default experiment. Names have three letters and items four, so that questions
@@ -102,10 +104,10 @@ func (q question) problem(number int) Problem {
 }
 
 // questionForms matches the questions of each type: name, operands, item.
-var questionForms = []*regexp.Regexp{
-	regexp.MustCompile(`^(?P<name>\w+) has (?P<a>\d{1,4}) (?P<item>\w+) and gets (?P<b>\d{1,4}) more\. How many\?$`),
-	regexp.MustCompile(`^(?P<name>\w+) has (?P<a>\d{1,4}) (?P<item>\w+) and loses (?P<b>\d{1,4})\. How many\?$`),
-	regexp.MustCompile(`^(?P<name>\w+) has (?P<a>\d{1,4}) bags of (?P<b>\d{1,4}) (?P<item>\w+)\. How many\?$`),
+var questionForms = []func() *regexp.Regexp{
+	pattern.Of(`^(?P<name>\w+) has (?P<a>\d{1,4}) (?P<item>\w+) and gets (?P<b>\d{1,4}) more\. How many\?$`),
+	pattern.Of(`^(?P<name>\w+) has (?P<a>\d{1,4}) (?P<item>\w+) and loses (?P<b>\d{1,4})\. How many\?$`),
+	pattern.Of(`^(?P<name>\w+) has (?P<a>\d{1,4}) bags of (?P<b>\d{1,4}) (?P<item>\w+)\. How many\?$`),
 }
 
 // parseQuestion parses a question from [Generate], or one of the same form with
@@ -113,11 +115,11 @@ var questionForms = []*regexp.Regexp{
 // file does not have.
 func parseQuestion(s string) (question, bool) {
 	for typ, form := range questionForms {
-		m := form.FindStringSubmatch(s)
+		m := form().FindStringSubmatch(s)
 		if m == nil {
 			continue
 		}
-		part := func(name string) string { return m[form.SubexpIndex(name)] }
+		part := func(name string) string { return m[form().SubexpIndex(name)] }
 		q := question{name: part("name"), item: part("item"), fact: fact{op: operators[typ]}}
 		q.fact.a, _ = strconv.Atoi(part("a"))
 		q.fact.b, _ = strconv.Atoi(part("b"))

@@ -2,9 +2,10 @@ package gsm8k
 
 import (
 	"math/big"
-	"regexp"
 	"strings"
 	"unicode"
+
+	"grpo/internal/pattern"
 )
 
 // LastNumber returns the last number of a completion as a plain decimal. It descends from the
@@ -27,29 +28,29 @@ func LastNumber(text string) (value string, ok bool) {
 		return "", false
 	}
 	head := text[:end]
-	m := lastSpelling.FindStringSubmatchIndex(head)
+	m := lastSpelling().FindStringSubmatchIndex(head)
 	if start > line && m[0] < maxSpelling/4 { // its start, or what precedes it, may be out of sight
 		return "", false
 	}
 	before, after := blanks.Replace(head[:m[0]]), blanks.Replace(text[end:])
 	part := func(name string) string {
-		i := 2 * lastSpelling.SubexpIndex(name)
+		i := 2 * lastSpelling().SubexpIndex(name)
 		return head[max(m[i], 0):max(m[i+1], 0)]
 	}
 	word, sign := part("word"), part("sign1")+part("sign2")
 	signed := word+sign != ""
-	if len(sign) > 1 || word != "" && sign != "" || signed && operandBefore.MatchString(before) {
+	if len(sign) > 1 || word != "" && sign != "" || signed && operandBefore().MatchString(before) {
 		return "", false
 	}
 	scale := 0
-	for s := scaleWord.FindStringSubmatch(after); s != nil; s = scaleWord.FindStringSubmatch(after) {
+	for s := scaleWord().FindStringSubmatch(after); s != nil; s = scaleWord().FindStringSubmatch(after) {
 		scale += scales[strings.ToLower(s[1])]
 		after = after[len(s[0]):]
 	}
-	if joinedBefore.MatchString(before) || joinedAfter.MatchString(after) ||
-		largerUnit.MatchString(before) && smallerUnit.MatchString(after) ||
-		part("over") != "" && wordBefore.MatchString(before) ||
-		part("point") != "" && recurring.MatchString(after) {
+	if joinedBefore().MatchString(before) || joinedAfter().MatchString(after) ||
+		largerUnit().MatchString(before) && smallerUnit().MatchString(after) ||
+		part("over") != "" && wordBefore().MatchString(before) ||
+		part("point") != "" && recurring().MatchString(after) {
 		return "", false
 	}
 	if part("over") == "" && part("exponent") == "" && scale == 0 {
@@ -101,11 +102,11 @@ func exactDecimal(whole, over, under string, scale int) (string, bool) {
 // foldSpelling maps characters and LaTeX macros that readers see as one thing to one form.
 func foldSpelling(s string) string {
 	s = latexSpelling.Replace(strings.Map(foldRune, s))
-	s = styleMacro.ReplaceAllLiteralString(s, "")
-	s = spaceMacro.ReplaceAllLiteralString(s, " ")
-	s = mixedFraction.ReplaceAllString(s, "$1 $2")
-	s = latexFraction.ReplaceAllString(s, "$1$3/$2$4$5")
-	return unitPower.ReplaceAllString(s, "$1")
+	s = styleMacro().ReplaceAllLiteralString(s, "")
+	s = spaceMacro().ReplaceAllLiteralString(s, " ")
+	s = mixedFraction().ReplaceAllString(s, "$1 $2")
+	s = latexFraction().ReplaceAllString(s, "$1$3/$2$4$5")
+	return unitPower().ReplaceAllString(s, "$1")
 }
 
 const noBreakSpace = '\u00a0'
@@ -136,13 +137,13 @@ var (
 		"¼", `\frac{1}{4}`, "¾", `\frac{3}{4}`, "⅕", `\frac{1}{5}`, "⅖", `\frac{2}{5}`, "⅗", `\frac{3}{5}`,
 		"⅘", `\frac{4}{5}`, "⅙", `\frac{1}{6}`, "⅚", `\frac{5}{6}`, "⅛", `\frac{1}{8}`, "⅜", `\frac{3}{8}`,
 		"⅝", `\frac{5}{8}`, "⅞", `\frac{7}{8}`)
-	styleMacro = regexp.MustCompile(`\\(?:text|math)[a-z]*\b|\\(?:mbox|left|right)\b`)
-	spaceMacro = regexp.MustCompile(`\\(?:boxed|fbox|q?quad|displaystyle|approx|simeq|sim|equiv|leq?|geq?|` +
+	styleMacro = pattern.Of(`\\(?:text|math)[a-z]*\b|\\(?:mbox|left|right)\b`)
+	spaceMacro = pattern.Of(`\\(?:boxed|fbox|q?quad|displaystyle|approx|simeq|sim|equiv|leq?|geq?|` +
 		`to|implies|therefore|rightarrow|Rightarrow|Longrightarrow|l?dots|cdots)\b`)
-	mixedFraction = regexp.MustCompile(`([0-9]) *(\\[dt]?frac)`)
-	latexFraction = regexp.MustCompile(`\\[dt]?frac *(?:\{ *([0-9]+) *\} *\{ *([0-9]+) *\}|([0-9])([0-9])([^0-9]|$))`)
+	mixedFraction = pattern.Of(`([0-9]) *(\\[dt]?frac)`)
+	latexFraction = pattern.Of(`\\[dt]?frac *(?:\{ *([0-9]+) *\} *\{ *([0-9]+) *\}|([0-9])([0-9])([^0-9]|$))`)
 	// The exponent of a unit is not the last number: "72 cm^2".
-	unitPower = regexp.MustCompile(`([0-9][ \x{a0}]*\{?[ \x{a0}]*(?:[kcdm]?m|in|ft|yd|mi|` +
+	unitPower = pattern.Of(`([0-9][ \x{a0}]*\{?[ \x{a0}]*(?:[kcdm]?m|in|ft|yd|mi|` +
 		`inch(?:es)?|feet|foot|yards?|miles?|(?:kilo|centi|milli)?met(?:er|re)s?|units?)\}?) ?` +
 		`(?:\^(?:[23]|\{[23]\})|[²³])`)
 
@@ -151,7 +152,7 @@ var (
 )
 
 // lastSpelling matches the longest spelling at the end of a text that ends in a digit.
-var lastSpelling = regexp.MustCompile(`(?P<word>(?i:negative|minus) +)?(?P<sign1>[+-]?)` +
+var lastSpelling = pattern.Of(`(?P<word>(?i:negative|minus) +)?(?P<sign1>[+-]?)` +
 	`(?:(?:(?:US|CA|AU|NZ|HK|[ACRS])?\p{Sc}|USD|EUR|GBP|INR|CNY|JPY|Rs\.?)[ \x{a0}]?)?(?P<sign2>[+-]?)` +
 	`(?:(?:(?P<mixed>[0-9]+) +(?:and +)?)?(?P<over>[0-9]+) ?/ ?(?P<under>[0-9]+)|` +
 	`(?P<whole>[0-9]{1,3}(?:[,'_\x{a0}][0-9]{3})+|[0-9]*)(?P<point>(?:\.[0-9]+)?)` +
@@ -169,29 +170,29 @@ const (
 
 var (
 	// operandBefore makes a minus an operator: "10-7", "10 -7", "x-7"; or takes it away: "|-7|".
-	operandBefore = regexp.MustCompile(`(?:[` + letter + closing + `.|+-]|[` + closing + `] +)$`)
-	joinedBefore  = regexp.MustCompile(`(?:[` + letter + `\pN]|\pN |\pN[.,:']|\.|` +
+	operandBefore = pattern.Of(`(?:[` + letter + closing + `.|+-]|[` + closing + `] +)$`)
+	joinedBefore  = pattern.Of(`(?:[` + letter + `\pN]|\pN |\pN[.,:']|\.|` +
 		`[` + letter + closing + `]_|` + operator + ` *|` +
 		`[` + letter + closing + `]\*+|[` + closing + `] \* ?|[` + letter + closing + `] \*\*? |` +
 		`[` + letter + closing + `.^_][({\[]+ *|\\[A-Za-z]+ *|\pN ?[xX] |` +
 		`\b(?i:plus|times|over|divided by|multiplied by|power of|root of|half of|log|ln|sqrt) +|` +
 		`\pN *(?i:` + amount + `),? +(?i:and +)?)$`)
-	joinedAfter = regexp.MustCompile(`^(?:\pM|[a-fi-kn-rt-zA-IKMO-UX-Z\p{Greek}\p{Cyrillic}](?:\PL|$)|` +
+	joinedAfter = pattern.Of(`^(?:\pM|[a-fi-kn-rt-zA-IKMO-UX-Z\p{Greek}\p{Cyrillic}](?:\PL|$)|` +
 		`[十百千万萬億亿兆点]| *(?:` +
 		`[\^√π‰]|[xyznkKMBT](?:\PL|$)|(?i:(?:bn|mn|tn|mill?|lakh|crore|dozen|squared|cubed|factorial|sqrt|` +
 		`pi|point|-?` + ordinal + `)s?|(?:[a-z]+ )?and [a-z]+[ -](?:quarter|` + ordinal + `)s?)\b|` +
 		`\\(?:pi|sqrt|times|cdot|div|over|frac|overline|infty|pm|log|ln)|\*[A-Za-z]))`)
-	recurring = regexp.MustCompile(`^(?:\.\.|…|\\overline|\\dot)`)
+	recurring = pattern.Of(`^(?:\.\.|…|\\overline|\\dot)`)
 
 	// wordBefore makes a fraction the part of a mixed number.
-	wordBefore = regexp.MustCompile(`\b(?i:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) +(?:and +)?$`)
+	wordBefore = pattern.Of(`\b(?i:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) +(?:and +)?$`)
 
 	// Both make a quantity in two units: "5 feet 10 inches", "$5 and 30 cents".
-	largerUnit = regexp.MustCompile(`(?:\p{Sc} ?[0-9][0-9.,]*|\pN *(?i:dollars?|euros?|pounds?|lbs?|` +
+	largerUnit = pattern.Of(`(?:\p{Sc} ?[0-9][0-9.,]*|\pN *(?i:dollars?|euros?|pounds?|lbs?|` +
 		`years?|months?|weeks?|days?|hours?|hrs?|h|minutes?|mins?|yards?|feet|foot|ft|'|miles?|gallons?)) *,? *(?i:and +)?$`)
-	smallerUnit = regexp.MustCompile(`^ *(?i:cents?|pence|months?|weeks?|days?|hours?|minutes?|mins?|seconds?|secs?|` +
+	smallerUnit = pattern.Of(`^ *(?i:cents?|pence|months?|weeks?|days?|hours?|minutes?|mins?|seconds?|secs?|` +
 		`feet|foot|ft|inch(?:es)?|in|ounces?|oz|"|yards?|quarts?|pints?)(?:\PL|$)`)
 
-	scaleWord = regexp.MustCompile(`^[ {-]*(?i:(hundred|thousand|million|billion|trillion))(?i:s?)\b`)
+	scaleWord = pattern.Of(`^[ {-]*(?i:(hundred|thousand|million|billion|trillion))(?i:s?)\b`)
 	scales    = map[string]int{"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 )

@@ -53,7 +53,7 @@ func (c *Client) list(ctx context.Context, n hubcache.Name, revision string) (*r
 		}
 		return false, nil
 	})
-	if err == nil && !hubcache.CommitForm.MatchString(out.Commit) {
+	if err == nil && !hubcache.CommitForm().MatchString(out.Commit) {
 		err = errors.New("its answer is not the Hub's list of files: it names no commit")
 	}
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"grpo/internal/hubcache"
+	"grpo/internal/pattern"
 	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/model/hf"
@@ -128,7 +128,7 @@ func (p *pull) folders() error {
 	return nil
 }
 
-var shardForm = regexp.MustCompile(`^[\w][\w.-]*\.safetensors$`)
+var shardForm = pattern.Of(`^[\w][\w.-]*\.safetensors$`)
 
 // inspect reads a file that was downloaded, and returns the names of the others.
 func (p *pull) inspect(name string, others []string) ([]string, error) {
@@ -150,7 +150,7 @@ func (p *pull) inspect(name string, others []string) ([]string, error) {
 	}
 	var shards []string
 	for _, file := range index.WeightMap {
-		if !shardForm.MatchString(file) {
+		if !shardForm().MatchString(file) {
 			return nil, fmt.Errorf("read %s: %s is not the name of a safetensors file", hf.IndexFile, textutil.Show(file))
 		}
 		shards = append(shards, file)
@@ -267,7 +267,7 @@ func (p *pull) head(ctx context.Context, name string) (f file, err error) {
 		defer r.Body.Close()
 		etag := cmp.Or(r.Header.Get("X-Linked-Etag"), r.Header.Get("ETag"))
 		f.sum = strings.Trim(strings.TrimPrefix(etag, "W/"), `"`)
-		if !hubcache.ETagForm.MatchString(f.sum) {
+		if !hubcache.ETagForm().MatchString(f.sum) {
 			return false, permanent{fmt.Errorf("the server gives no hash of it (ETag %s), so it can't be checked",
 				textutil.Show(etag))}
 		}

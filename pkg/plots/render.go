@@ -87,9 +87,7 @@ func paletted(img *image.RGBA) *image.Paletted {
 	at := func(i int) color.RGBA { return color.RGBA{img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3]} }
 	counts := map[color.RGBA]int{}
 	for begin, end := 0, 0; begin < len(img.Pix); begin = end { // equal pixels in a row at once
-		for end < len(img.Pix) && at(end) == at(begin) {
-			end += 4
-		}
+		end = begin + equalPixels(img.Pix[begin:])
 		counts[at(begin)] += (end - begin) / 4
 	}
 	key := func(c color.RGBA) uint32 { return binary.BigEndian.Uint32([]byte{c.R, c.G, c.B, c.A}) }
@@ -98,14 +96,27 @@ func paletted(img *image.RGBA) *image.Paletted {
 	})
 	palette, index := choosePalette(all, counts)
 	out := image.NewPaletted(img.Bounds(), palette)
-	last, nearest := all[0], index[all[0]]
-	for i := range out.Pix {
-		if c := at(4 * i); c != last {
-			last, nearest = c, index[c]
+	for begin, end := 0, 0; begin < len(img.Pix); begin = end {
+		end = begin + equalPixels(img.Pix[begin:])
+		if nearest := index[at(begin)]; nearest != 0 { // new pixels are 0
+			for i := begin / 4; i < end/4; i++ {
+				out.Pix[i] = nearest
+			}
 		}
-		out.Pix[i] = nearest
 	}
 	return out
+}
+
+// equalPixels is the number of bytes at the beginning of pix, in pixels of 4 bytes, that repeat the first pixel.
+func equalPixels(pix []byte) int {
+	first := uint64(binary.LittleEndian.Uint32(pix))
+	n := 4
+	for ; n+8 <= len(pix) && binary.LittleEndian.Uint64(pix[n:]) == first<<32|first; n += 8 {
+	}
+	for n+4 <= len(pix) && uint64(binary.LittleEndian.Uint32(pix[n:])) == first {
+		n += 4
+	}
+	return n
 }
 
 // maxColors is the size of a PNG palette.

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"image/color"
 	"math"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
+
+	"grpo/internal/pattern"
 
 	"codeberg.org/go-pdf/fpdf"
 	xfont "golang.org/x/image/font"
@@ -187,10 +188,10 @@ func (c exact) RGBA() (r, g, b, a uint32) {
 	return up(c.R), up(c.G), up(c.B), uint32(c.A) * 0x101
 }
 
-var textTag = regexp.MustCompile(`<text `)
+var textTag = pattern.Of(`<text `)
 
 // plainFont is what vgsvg writes for each text, and the style sheet says once.
-var plainFont = regexp.MustCompile(`font-family:Liberation Sans;font-variant:normal;(font-weight:normal;)?` +
+var plainFont = pattern.Of(`font-family:Liberation Sans;font-variant:normal;(font-weight:normal;)?` +
 	`(font-weight:bold;)?font-style:normal;`)
 
 // pageSVG is the figure for a page; of nil it is empty.
@@ -209,13 +210,13 @@ func (f *figure) pageSVG() (PageSVG, error) {
 	// The width of a long text is stated: with another font it still fits into its place.
 	const long = 60
 	i := -1
-	data := textTag.ReplaceAllStringFunc(b.String(), func(tag string) string {
+	data := textTag().ReplaceAllStringFunc(b.String(), func(tag string) string {
 		if i++; canvas.widths[i] < long {
 			return tag
 		}
 		return fmt.Sprintf(`%stextLength="%.1f" lengthAdjust="spacingAndGlyphs" `, tag, canvas.widths[i].Points())
 	})
-	data = plainFont.ReplaceAllString(data, "$2")
+	data = plainFont().ReplaceAllString(data, "$2")
 	data = strings.Replace(data, "<g ", "<style>"+pageStyle+"</style>\n<g ", 1)
 	return PageSVG{[]byte(data), int(math.Round(width.Points())), int(math.Round(l.height.Points()))}, nil
 }

@@ -139,7 +139,7 @@ func local(init string) (string, error) {
 	switch {
 	case err == nil:
 		return path, nil
-	case hubcache.CommitForm.MatchString(n.Revision):
+	case hubcache.CommitForm().MatchString(n.Revision):
 		return "", fmt.Errorf("%w%s", err, pullHint(n, err))
 	}
 	return init, nil

@@ -2,11 +2,11 @@ package report
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"grpo/internal/pattern"
 	"grpo/internal/textutil"
 	"grpo/pkg/sweepdir"
 )
@@ -106,13 +106,13 @@ func labelLaTeX(s string) string {
 }
 
 // negative is the hyphen of a negative number.
-var negative = regexp.MustCompile(`(^|[\s\[(,/])-(\d)`)
+var negative = pattern.Of(`(^|[\s\[(,/])-(\d)`)
 
 // escapeLaTeX makes text from data into text of a cell or a caption: no commands, and only
 // characters that pdfLaTeX knows with its own fonts.
 func escapeLaTeX(s string) string {
 	s = textutil.Printable(s, 0)
-	s = negative.ReplaceAllString(s, "$1−$2")
+	s = negative().ReplaceAllString(s, "$1−$2")
 	var b strings.Builder
 	quotes := 0
 	for i, r := range s {

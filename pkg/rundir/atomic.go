@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"grpo/internal/pattern"
 	"grpo/internal/process"
 )
 
@@ -177,7 +177,7 @@ func makeTemp(path string, make func(name string) error) error {
 
 // A temporary name has the file's name, the process id, a number and the place in which the id is valid,
 // which names of earlier releases lack.
-var tempName = regexp.MustCompile(`^\.(.+)\.(\d+)-\d+(?:-([0-9a-f]{8}))?\` + tempSuffix + `$`)
+var tempName = pattern.Of(`^\.(.+)\.(\d+)-\d+(?:-([0-9a-f]{8}))?\` + tempSuffix + `$`)
 
 // tempPlace identifies this machine, since its start, and the container.
 var tempPlace = sync.OnceValue(func() string {
@@ -194,7 +194,7 @@ func removeStale(path string) {
 	dir, base := filepath.Dir(path), filepath.Base(path)
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		m := tempName.FindStringSubmatch(e.Name())
+		m := tempName().FindStringSubmatch(e.Name())
 		if m == nil || m[1] != base {
 			continue
 		}

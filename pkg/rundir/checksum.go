@@ -10,10 +10,10 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"grpo/internal/pattern"
 	"grpo/internal/regular"
 )
 
@@ -51,7 +51,7 @@ func checksum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-var checksumMember = regexp.MustCompile(`,\s*"checksum"\s*:\s*"([0-9a-f]{64})"\s*\}\s*$`)
+var checksumMember = pattern.Of(`,\s*"checksum"\s*:\s*"([0-9a-f]{64})"\s*\}\s*$`)
 
 // MarshalWithChecksum is [Marshal] of a struct with the checksum as the last
 // member.
@@ -74,7 +74,7 @@ func objectChecksum(object []byte) string {
 
 // UnmarshalWithChecksum is [Unmarshal] of an object that may have its checksum.
 func UnmarshalWithChecksum(data []byte, v any) error {
-	if at := checksumMember.FindSubmatchIndex(data); at != nil {
+	if at := checksumMember().FindSubmatchIndex(data); at != nil {
 		body := append(data[:at[0]:at[0]], '}')
 		if string(data[at[2]:at[3]]) != objectChecksum(body) {
 			return errors.New("it does not match its checksum: the file was damaged or changed")

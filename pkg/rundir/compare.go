@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
+
+	"grpo/internal/pattern"
 )
 
 // CompareMetrics returns nil if a and b are bit-identical apart from times; otherwise the error
@@ -45,7 +46,7 @@ func compareLines[T any](what string, a, b []T, line func(T) (step int, compared
 
 // notUTF8 finds how the encoder writes a byte that is not UTF-8; the character itself is written
 // without an escape.
-var notUTF8 = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*\\ufffd`)
+var notUTF8 = pattern.Of(`(?:^|[^\\])(?:\\\\)*\\ufffd`)
 
 // same returns an error that names a field in which the JSON of x and y differs. A missing key
 // equals null.
@@ -57,7 +58,7 @@ func same(x, y any) error {
 		if texts[i], err = Marshal(v); err != nil {
 			return err
 		}
-		if notUTF8.Match(texts[i]) {
+		if notUTF8().Match(texts[i]) {
 			return fmt.Errorf("a string is not UTF-8: %s", texts[i])
 		}
 	}

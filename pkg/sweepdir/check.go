@@ -6,9 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"grpo/internal/pattern"
 )
 
 // Check returns an error unless the manifest is consistent: names exist and are unique, each arm
@@ -170,12 +171,12 @@ func (m Manifest) Identity() string {
 	return hex.EncodeToString(sum[:4])
 }
 
-var shortExponent = regexp.MustCompile(`^(-?[0-9.]+)e(-?)([0-9]+)$`)
+var shortExponent = pattern.Of(`^(-?[0-9.]+)e(-?)([0-9]+)$`)
 
 // oldNumber writes a number with an exponent as the first release did in names of arms: 1e-05 for
 // 1e-5, 1e+06 for 1e6. Other values are unchanged.
 func oldNumber(value string) string {
-	m := shortExponent.FindStringSubmatch(value)
+	m := shortExponent().FindStringSubmatch(value)
 	if m == nil {
 		return value
 	}

@@ -176,6 +176,7 @@ func TestOverlongFiltering(t *testing.T) {
 
 // A step whose completions are all masked has no entropy, which is not an entropy of 0.
 func TestMaskedStepHasNoEntropy(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	cfg := quick("sampling_max_tokens=2", "n_grpo_steps=2", "mask_truncated_completions=true",
 		"entropy_coef=0.01", "use_adaptive_entropy=true", "entropy_target=0.2")

@@ -16,6 +16,7 @@ import (
 
 // The metric is there if and only if something is cut off, and so is the note.
 func TestKeptMass(t *testing.T) {
+	long(t)
 	for _, c := range []struct {
 		set       string
 		low, high float64
@@ -106,6 +107,7 @@ func TestCutSamplingIsBiased(t *testing.T) {
 // reference model starts at a KL divergence of 0, and several updates of a rollout keep the tokens that
 // the old policy kept; resumed, with other threads and in other micro-batches, the bits are the same.
 func TestSampledLogProbs(t *testing.T) {
+	long(t)
 	cuts := []string{"sampling_top_p=0.8", "sampling_min_tokens=2", "loss_type=grpo_clip", "n_grpo_steps=3"}
 	cfg := func(set ...string) config.Config { return mini(t, append(set, cuts...)...) }
 	sampled := []string{"logprobs=sampled", "epochs_per_rollout_batch=2", "beta=0.05", "entropy_coef=0.01"}
@@ -130,6 +132,7 @@ func TestSampledLogProbs(t *testing.T) {
 
 // A Llama checkpoint's too, with a recomputed head and LoRA adapters.
 func TestSampledLogProbsOfADecoder(t *testing.T) {
+	long(t)
 	for _, set := range [][]string{{"gradient_checkpointing=true"}, {"train.lora.rank=2", "beta=0.1"}} {
 		cfg := tinyDecoder(t, append(set, "logprobs=sampled", "sampling_top_k=5", "loss_type=grpo_clip",
 			"epochs_per_rollout_batch=2", "n_grpo_steps=2", "micro_batch_tokens=200")...)

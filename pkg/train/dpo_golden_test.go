@@ -95,6 +95,7 @@ func scorerOf(t *testing.T, p *decoder.Policy) model.Scorer {
 // Log-probabilities, losses, rewards and gradients of a decoder are those of TRL's DPOTrainer. The
 // prompt is computed once for the two completions of a pair.
 func TestGoldenDPO(t *testing.T) {
+	long(t)
 	pool := kernel.NewPool(2)
 	defer pool.Close()
 	near := func(t *testing.T, what string, got, want []float64) {

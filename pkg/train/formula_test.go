@@ -16,6 +16,7 @@ import (
 // TestFormulasTrainAlike: formulas of the built-in losses and advantages train to the same weights, up to the rounding of
 // gradients: with a reference model that the loss names, and with an entropy bonus in the formula.
 func TestFormulasTrainAlike(t *testing.T) {
+	long(t)
 	base := []string{"n_grpo_steps=2", "rollout_batch_size=32", "data.val_size=8", "data.test_size=0", "data.unseen_size=0",
 		"sampling_max_tokens=30", "group_size=4", "lr=0.003"}
 	problems := map[string]*dataset.Splits{}

@@ -48,6 +48,7 @@ func TestJudge(t *testing.T) {
 
 // TestGradedJudge: other values than 1 are wrong, and choose the best step among evaluations with as many right ones.
 func TestGradedJudge(t *testing.T) {
+	long(t)
 	c := quick("n_grpo_steps=4", "eval.every_n_steps=1")
 	c = judged(c, expression("-len(tokens) / max_tokens"))
 	c.Reward.Functions = []string{"mine"}
@@ -68,6 +69,7 @@ func TestGradedJudge(t *testing.T) {
 
 // TestBadJudge: an evaluation needs a value for each completion. A judge without one for a worked answer leaves no folder.
 func TestBadJudge(t *testing.T) {
+	long(t)
 	for text, want := range map[string]string{
 		"nil":                       "eval.reward mine: step 0: no value (null) for a completion of problem",
 		"step == 1 ? nil : 1":       "evaluate val after step 1: evaluate val, sampled: eval.reward mine: step 1: no value",

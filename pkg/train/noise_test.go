@@ -12,6 +12,7 @@ var noiseSet = []string{"reward.noise.false_positive=0.2", "reward.noise.false_n
 // TestNoiseIsExact: a run with a noisy verifier has the same bits on other numbers of threads and after a resume, also
 // with rounds of dynamic sampling, and its metrics add up; evaluation keeps the true verdicts.
 func TestNoiseIsExact(t *testing.T) {
+	long(t)
 	cfg := small(append(noiseSet, "dynamic_sampling=true", "group_size=4", "output.checkpoint_every_n_steps=2")...)
 	run, _ := resumesExactly(t, cfg, 3)
 	clean := mustRun(t, small("n_grpo_steps=1", "group_size=4"), t.TempDir(), 1)

@@ -154,6 +154,7 @@ func TestAllNull(t *testing.T) {
 // TestInterruptedReward: a run that is interrupted while a reward is computed ends at once, after the
 // step before, and continues to the same bits.
 func TestInterruptedReward(t *testing.T) {
+	long(t)
 	file := filepath.Join(t.TempDir(), "f")
 	c := custom(quick("n_grpo_steps=4"), command(file, 1))
 	want := mustRun(t, c, t.TempDir(), 2)

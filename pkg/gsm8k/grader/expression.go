@@ -2,10 +2,11 @@ package grader
 
 import (
 	"math/big"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"grpo/internal/pattern"
 )
 
 // sameExpression reports whether the difference of two expressions is zero. Text that
@@ -181,7 +182,7 @@ func (p *parser) primary() quotient {
 	case p.accept("("):
 		return p.inBrackets()
 	case c == '.' || '0' <= c && c <= '9':
-		n := decimal.FindStringIndex(p.s[p.i:])[1]
+		n := decimal().FindStringIndex(p.s[p.i:])[1]
 		p.i += n
 		return p.literal(p.s[p.i-n : p.i])
 	case c != 0:
@@ -199,7 +200,7 @@ func (p *parser) inBrackets() quotient {
 }
 
 // decimal matches a number: digits, a point, an exponent ("2e" is 2 times e).
-var decimal = regexp.MustCompile(`^[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?`)
+var decimal = pattern.Of(`^[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?`)
 
 // literal is the exact value of a decimal number. As in Python, an integer cannot have
 // leading zeros. Exponents of more than two digits are refused.
@@ -250,11 +251,11 @@ func (p *parser) name() quotient {
 	return p.primary()
 }
 
-var wordPart = regexp.MustCompile(`[0-9]+|.`)
+var wordPart = pattern.Of(`[0-9]+|.`)
 
 // splitWord splits a word into its letters and its runs of digits.
 func splitWord(w string) []string {
-	parts := wordPart.FindAllString(w, -1)
+	parts := wordPart().FindAllString(w, -1)
 	for _, part := range parts {
 		if r, _ := utf8.DecodeRuneInString(part); !unicode.IsLetter(r) && (r < '0' || r > '9') {
 			panic(refusal{})

@@ -1,10 +1,11 @@
 package grader
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"grpo/internal/pattern"
 )
 
 // sameSpelling is the first route: both sides become the same string by the rules of
@@ -34,7 +35,7 @@ func insideText(s string) (string, bool) {
 }
 
 var (
-	arrayBegin = regexp.MustCompile(`\\begin\{array\}\{.*?\}`)
+	arrayBegin = pattern.Of(`\\begin\{array\}\{.*?\}`)
 	backslash  = strings.NewReplacer(`\\`, `\`)
 	relations  = strings.NewReplacer(`\neq`, `\ne`, `\leq`, `\le`, `\geq`, `\ge`)
 )
@@ -51,7 +52,7 @@ func remove(s string, substrings ...string) string {
 func rewrite(s string) string {
 	s = remove(s, "\n", `\!`)
 	s = backslash.Replace(s)
-	s = arrayBegin.ReplaceAllLiteralString(s, `\begin{pmatrix}`)
+	s = arrayBegin().ReplaceAllLiteralString(s, `\begin{pmatrix}`)
 	s = strings.ReplaceAll(s, `\end{array}`, `\end{pmatrix}`)
 	s = strings.ReplaceAll(s, "bmatrix", "pmatrix")
 	s = strings.ReplaceAll(s, "tfrac", "frac")

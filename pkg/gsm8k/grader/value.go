@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"grpo/internal/pattern"
 )
 
 // sameValue is the second route: equal as plain text, or equal in the value of each
@@ -44,12 +46,12 @@ func sameMember(answer, gold string) bool {
 }
 
 var (
-	fraction = regexp.MustCompile(`^-?[0-9]+.?/0*[1-9][0-9]*.?\n?$`)
-	tower    = regexp.MustCompile(`\^[0-9]+\^|\^[0-9][0-9]+`)
-	grouped  = regexp.MustCompile(`(\p{Nd}),(\p{Nd}{3})($|\P{Nd})`)
+	fraction = pattern.Of(`^-?[0-9]+.?/0*[1-9][0-9]*.?\n?$`)
+	tower    = pattern.Of(`\^[0-9]+\^|\^[0-9][0-9]+`)
+	grouped  = pattern.Of(`(\p{Nd}),(\p{Nd}{3})($|\P{Nd})`)
 )
 
-func isFraction(s string) bool { return fraction.MatchString(s) }
+func isFraction(s string) bool { return fraction().MatchString(s) }
 
 func isInteger(s string) bool {
 	x, ok := parseFloat(ungroup(s))
@@ -62,7 +64,7 @@ func isInteger(s string) bool {
 // digits after them: hence the quirk of "1,234,567,890".
 func ungroup(s string) string {
 	for strings.Contains(s, ",") {
-		t := grouped.ReplaceAllString(s, "$1$2$3")
+		t := grouped().ReplaceAllString(s, "$1$2$3")
 		if t == s {
 			break
 		}
@@ -75,7 +77,7 @@ func ungroup(s string) string {
 // different letters outside "sqrt" and "frac", no bracketed exponents and no
 // exponents of two digits.
 func mayCompare(s string) bool {
-	if strings.Contains(s, "^{") || strings.Contains(s, "^(") || tower.MatchString(s) {
+	if strings.Contains(s, "^{") || strings.Contains(s, "^(") || tower().MatchString(s) {
 		return false
 	}
 	var seen []rune
@@ -114,19 +116,19 @@ var (
 	units = func() (us []unit) {
 		const words = "degree cm centimeter meter mile second minute hour day week month year foot feet inch yard"
 		for _, w := range strings.Fields(words) {
-			us = append(us, unit{w, regexp.MustCompile(w + `(es)?(s)? *(\^[0-9]+)?`)})
+			us = append(us, unit{w, pattern.Of(w + `(es)?(s)? *(\^[0-9]+)?`)})
 		}
 		return us
 	}()
-	degreeSign = regexp.MustCompile(`\^ *\\circ`)
-	thinComma  = regexp.MustCompile(`,\\! *`)
-	afterMinus = regexp.MustCompile(`- *`)
-	mixed      = regexp.MustCompile(`([0-9]) +([0-9])`)
+	degreeSign = pattern.Of(`\^ *\\circ`)
+	thinComma  = pattern.Of(`,\\! *`)
+	afterMinus = pattern.Of(`- *`)
+	mixed      = pattern.Of(`([0-9]) +([0-9])`)
 )
 
 type unit struct {
 	word    string
-	pattern *regexp.Regexp // the word, its plural and its power
+	pattern func() *regexp.Regexp // the word, its plural and its power
 }
 
 // plain rewrites an answer as plain text in lower case without spaces, in which
@@ -140,14 +142,14 @@ func plain(s string) string {
 	}
 	for _, u := range units {
 		if strings.Contains(s, u.word) {
-			s = u.pattern.ReplaceAllLiteralString(s, "")
+			s = u.pattern().ReplaceAllLiteralString(s, "")
 		}
 	}
-	s = degreeSign.ReplaceAllLiteralString(s, "")
+	s = degreeSign().ReplaceAllLiteralString(s, "")
 	if len(s) > 0 && s[0] == '{' && s[len(s)-1] == '}' {
 		s = s[1 : len(s)-1]
 	}
-	s = thinComma.ReplaceAllLiteralString(s, "")
+	s = thinComma().ReplaceAllLiteralString(s, "")
 	if x, ok := parseFloat(s); ok && nearInteger(x) {
 		s = integerText(math.RoundToEven(x))
 	}
@@ -156,8 +158,8 @@ func plain(s string) string {
 			s = t
 		}
 	}
-	s = afterMinus.ReplaceAllLiteralString(s, "-")
-	s = mixed.ReplaceAllString(s, "$1+$2") // 7 3/4 is 7+3/4
+	s = afterMinus().ReplaceAllLiteralString(s, "-")
+	s = mixed().ReplaceAllString(s, "$1+$2") // 7 3/4 is 7+3/4
 	s = strings.ToLower(remove(s, " ", "{", "}"))
 	if isInteger(s) {
 		// This truncates, whereas the step above rounds to the nearest integer. They

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"grpo/internal/pattern"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 )
@@ -27,9 +27,9 @@ type Settings struct {
 }
 
 var (
-	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	qualified    = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	dnsLabel     = pattern.Of(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	dnsSubdomain = pattern.Of(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	qualified    = pattern.Of(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 )
 
 // Check returns a [config.ErrConfig] that names every setting Kubernetes would refuse.
@@ -47,10 +47,10 @@ func (s Settings) Check() error {
 	switch {
 	case s.Claim == "":
 		bad("claim", "give the persistent volume claim (access mode ReadWriteMany) that keeps the runs")
-	case len(s.Claim) > 253 || !dnsSubdomain.MatchString(s.Claim):
+	case len(s.Claim) > 253 || !dnsSubdomain().MatchString(s.Claim):
 		bad("claim", "%s is not the name of a claim (lower-case letters, digits, - and .)", textutil.Quote(s.Claim))
 	}
-	if s.Namespace != "" && !dnsLabel.MatchString(s.Namespace) {
+	if s.Namespace != "" && !dnsLabel().MatchString(s.Namespace) {
 		bad("namespace", "%s is not the name of a namespace (lower-case letters, digits and -)",
 			textutil.Quote(s.Namespace))
 	}
@@ -78,8 +78,8 @@ func (s Settings) labels(name string) (map[string]string, error) {
 		if !two {
 			prefix, last = "x", key
 		}
-		if !ok || len(prefix) > 253 || !dnsSubdomain.MatchString(prefix) || !qualified.MatchString(last) ||
-			value != "" && !qualified.MatchString(value) {
+		if !ok || len(prefix) > 253 || !dnsSubdomain().MatchString(prefix) || !qualified().MatchString(last) ||
+			value != "" && !qualified().MatchString(value) {
 			return nil, fmt.Errorf("%s is not a label key=value (letters, digits, -, _ and ., at most 63 of each)",
 				textutil.Quote(l))
 		}

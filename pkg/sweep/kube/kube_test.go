@@ -134,7 +134,7 @@ func TestNameProperties(t *testing.T) {
 		dir := filepath.Join(rapid.String().Draw(t, "parent"), rapid.String().Draw(t, "folder"))
 		hash := fmt.Sprintf("%08x", rapid.Uint32().Draw(t, "hash"))
 		name := Name(dir, hash)
-		if pod := name + "-99999"; !dnsLabel.MatchString(pod) || !strings.HasSuffix(name, "-"+hash) {
+		if pod := name + "-99999"; !dnsLabel().MatchString(pod) || !strings.HasSuffix(name, "-"+hash) {
 			t.Errorf("%q: %q", dir, name)
 		}
 	})

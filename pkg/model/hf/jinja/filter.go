@@ -109,7 +109,7 @@ var filters = map[string]builtin{
 	"upper": ofText("", methods["upper"]), "lower": ofText("", methods["lower"]),
 	"trim":       ofText("chars=none", methods["strip"]),
 	"capitalize": ofText("", methods["capitalize"]),
-	"title":      ofText("", change(true, func(s string) string { return words.ReplaceAllStringFunc(s, capitalized) })),
+	"title":      ofText("", change(true, func(s string) string { return words().ReplaceAllStringFunc(s, capitalized) })),
 	"string":     {"", func(r *run, v any, _ []any) any { return r.plain(v) }},
 	"safe":       {"", func(r *run, v any, _ []any) any { return markup(r.plain(v)) }},
 	"replace": {"old new count=-1", func(r *run, v any, a []any) any {
@@ -122,7 +122,7 @@ var filters = map[string]builtin{
 			by = r.operate("*", " ", a[0]).(string)
 		}
 		r.spend(32, len(text(v)))
-		lines := lineEnds.Split(text(v), -1)
+		lines := lineEnds().Split(text(v), -1)
 		for i, line := range lines {
 			if i == 0 && truth(a[1]) || i > 0 && (line != "" || truth(a[2])) {
 				r.spend(1, len(by)+len(line))

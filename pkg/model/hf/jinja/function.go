@@ -1,10 +1,11 @@
 package jinja
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"grpo/internal/pattern"
 )
 
 // maxRange is the limit of jinja2's sandbox.
@@ -14,7 +15,7 @@ const maxRange = 100_000
 var today = time.Date(2024, 7, 26, 0, 0, 0, 0, time.UTC)
 
 var (
-	dates   = regexp.MustCompile(`%-?(?s:.|$)`)
+	dates   = pattern.Of(`%-?(?s:.|$)`)
 	layouts = map[string]string{"%Y": "2006", "%m": "01", "%d": "02", "%H": "15", "%M": "04", "%S": "05", "%B": "January",
 		"%b": "Jan", "%A": "Monday", "%a": "Mon", "%p": "PM", "%I": "03", "%y": "06", "%j": "002", "%-d": "2", "%-m": "1",
 		"%%": "%"}
@@ -51,7 +52,7 @@ var functions = map[string]builtin{
 	}},
 	"strftime_now": {"format", func(r *run, _ any, a []any) any {
 		r.spend(9, len(text(a[0])))
-		return dates.ReplaceAllStringFunc(text(a[0]), func(s string) string {
+		return dates().ReplaceAllStringFunc(text(a[0]), func(s string) string {
 			layout, ok := layouts[s]
 			must(ok, "strftime_now: the directive %.10q is not supported", s)
 			return today.Format(layout)

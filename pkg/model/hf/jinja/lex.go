@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"grpo/internal/pattern"
 )
 
 // kind is what a token is.
@@ -34,15 +36,15 @@ const space = `[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{20
 func isSpace(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f }
 
 var (
-	rawBegin = regexp.MustCompile(`^` + space + `*raw` + space + `*(?:-%\}` + space + `*|%\})`)
-	rawEnd   = regexp.MustCompile(`\{%([-+]?)` + space + `*endraw` + space + `*(?:\+%\}|-%\}` + space + `*|%\}\n?)`)
-	comment  = regexp.MustCompile(`\+#\}|-#\}` + space + `*|#\}\n?`)
-	tagEnd   = map[byte]*regexp.Regexp{
-		'%': regexp.MustCompile(`^(?:\+%\}|-%\}` + space + `*|%\}\n?)`),
-		'{': regexp.MustCompile(`^(?:-\}\}` + space + `*|\}\})`),
+	rawBegin = pattern.Of(`^` + space + `*raw` + space + `*(?:-%\}` + space + `*|%\})`)
+	rawEnd   = pattern.Of(`\{%([-+]?)` + space + `*endraw` + space + `*(?:\+%\}|-%\}` + space + `*|%\}\n?)`)
+	comment  = pattern.Of(`\+#\}|-#\}` + space + `*|#\}\n?`)
+	tagEnd   = map[byte]func() *regexp.Regexp{
+		'%': pattern.Of(`^(?:\+%\}|-%\}` + space + `*|%\}\n?)`),
+		'{': pattern.Of(`^(?:-\}\}` + space + `*|\}\})`),
 	}
-	tagStart = regexp.MustCompile(`\{[{%#]`)
-	tokens   = regexp.MustCompile(`^(?s:(` + space + `+)|` +
+	tagStart = pattern.Of(`\{[{%#]`)
+	tokens   = pattern.Of(`^(?s:(` + space + `+)|` +
 		`(\d+(?:_\d+)*(?:(?:\.\d+(?:_\d+)*)?[eE][+-]?\d+(?:_\d+)*|\.\d+(?:_\d+)*))|([1-9](?:_?\d)*|0(?:_?0)*)|` +
 		`([\pL_][\pL\pN_]*)|('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(\*\*|//|==|!=|>=|<=|[-+/*%~\[\](){}><=.:|,]))`)
 )
@@ -79,7 +81,7 @@ func (l *lexer) pass(n int) {
 
 // next reads text up to a tag, and the tag.
 func (l *lexer) next() {
-	at := tagStart.FindStringIndex(l.rest)
+	at := tagStart().FindStringIndex(l.rest)
 	if at == nil {
 		l.add(kText, l.rest)
 		l.pass(len(l.rest))
@@ -91,21 +93,21 @@ func (l *lexer) next() {
 	}
 	l.text(l.rest[:at[0]], sign, tag != '{')
 	l.pass(at[1] + len(sign))
-	raw := rawBegin.FindString(l.rest)
+	raw := rawBegin().FindString(l.rest)
 	switch {
 	case tag == '#':
-		end := comment.FindStringIndex(l.rest)
+		end := comment().FindStringIndex(l.rest)
 		l.must(end != nil, "the comment does not end")
 		l.pass(end[1])
 	case tag == '%' && raw != "":
 		l.pass(len(raw))
-		end := rawEnd.FindStringSubmatchIndex(l.rest)
+		end := rawEnd().FindStringSubmatchIndex(l.rest)
 		l.must(end != nil, "raw does not end")
 		l.text(l.rest[:end[0]], l.rest[end[2]:end[3]], true)
 		l.pass(end[1])
 	default:
 		l.add(kOpen, "{"+string(tag))
-		l.tag(tagEnd[tag])
+		l.tag(tagEnd[tag]())
 	}
 }
 
@@ -131,7 +133,7 @@ func (l *lexer) tag(end *regexp.Regexp) {
 			l.pass(len(s))
 			return
 		}
-		groups := tokens.FindStringSubmatch(l.rest)
+		groups := tokens().FindStringSubmatch(l.rest)
 		l.must(groups != nil, "%.20q can't be read, or the tag does not end", l.rest)
 		text := groups[0]
 		for k, s := range groups[2:] {

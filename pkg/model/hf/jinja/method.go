@@ -1,9 +1,10 @@
 package jinja
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"grpo/internal/pattern"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
@@ -13,10 +14,10 @@ func upper(s string) string { return cases.Upper(language.Und).String(s) }
 func lower(s string) string { return cases.Lower(language.Und).String(s) }
 
 var (
-	ascii    = regexp.MustCompile(`^[\x00-\x7f]*$`)
-	letters  = regexp.MustCompile(`[A-Za-z]+`)
-	words    = regexp.MustCompile(`[^-({\[<\t-\r\x1c-\x20]+`) // of the filter title, which is not the method
-	lineEnds = regexp.MustCompile(`\r\n|[\n\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]`)
+	ascii    = pattern.Of(`^[\x00-\x7f]*$`)
+	letters  = pattern.Of(`[A-Za-z]+`)
+	words    = pattern.Of(`[^-({\[<\t-\r\x1c-\x20]+`) // of the filter title, which is not the method
+	lineEnds = pattern.Of(`\r\n|[\n\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]`)
 )
 
 // capitalized has its first character in upper case, the others in lower case.
@@ -26,7 +27,7 @@ func capitalized(s string) string { return upper(s[:min(1, len(s))]) + lower(s[m
 // letters of other scripts, which Python treats in its own way, are an error.
 func change(asciiOnly bool, f func(string) string) builtin {
 	return builtin{"", func(r *run, v any, _ []any) any {
-		if r.spend(3, len(text(v))); asciiOnly && !ascii.MatchString(text(v)) {
+		if r.spend(3, len(text(v))); asciiOnly && !ascii().MatchString(text(v)) {
 			fail("this change of letters is supported for ASCII only, not for %.40q", v)
 		}
 		return f(text(v))
@@ -136,14 +137,14 @@ func ofDicts(params string, f func(r *run, d *dict, a []any) any) builtin {
 
 var methods = map[string]builtin{
 	"upper": change(false, upper), "lower": change(false, lower), "capitalize": change(true, capitalized),
-	"title": change(true, func(s string) string { return letters.ReplaceAllStringFunc(s, capitalized) }),
+	"title": change(true, func(s string) string { return letters().ReplaceAllStringFunc(s, capitalized) }),
 	"strip": strip(true, true), "lstrip": strip(true, false), "rstrip": strip(false, true),
 	"split": split(false), "rsplit": split(true), "startswith": hasEnd(strings.HasPrefix),
 	"endswith": hasEnd(strings.HasSuffix),
 	"find":     find(strings.Index), "rfind": find(strings.LastIndex), "count": {"/x", count},
 	"splitlines": {"", func(r *run, v any, _ []any) any {
 		r.spend(32, len(text(v)))
-		parts := lineEnds.Split(text(v), -1)
+		parts := lineEnds().Split(text(v), -1)
 		if parts[len(parts)-1] == "" {
 			parts = parts[:len(parts)-1]
 		}

@@ -2,13 +2,14 @@ package jinja
 
 import (
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"grpo/internal/pattern"
 )
 
-var wholeNumber = regexp.MustCompile(`^[+-]?\d+(?:_\d+)*$`)
+var wholeNumber = pattern.Of(`^[+-]?\d+(?:_\d+)*$`)
 
 // toInt is Python's int, of a text with an integer or without a number, and the default otherwise.
 func toInt(_ *run, v any, a []any) any {
@@ -20,7 +21,7 @@ func toInt(_ *run, v any, a []any) any {
 		return number(v)
 	case isFloat && math.Abs(f) < 1<<53:
 		return int(f)
-	case wholeNumber.MatchString(s):
+	case wholeNumber().MatchString(s):
 		n, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
 		must(err == nil, "the number %.40q is too large", s)
 		return n
@@ -39,7 +40,7 @@ func round(r *run, v any, a []any) any {
 	return f
 }
 
-var decimal = regexp.MustCompile(`^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$`)
+var decimal = pattern.Of(`^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$`)
 
 // toFloat is Python's float, of a number or a text with a decimal one or without any, and the default otherwise.
 func toFloat(_ *run, v any, a []any) any {
@@ -48,7 +49,7 @@ func toFloat(_ *run, v any, a []any) any {
 	switch {
 	case isNumber(v):
 		return float(v)
-	case isText && decimal.MatchString(s):
+	case isText && decimal().MatchString(s):
 		f, _ := strconv.ParseFloat(s, 64)
 		return f
 	}
