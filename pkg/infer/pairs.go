@@ -82,14 +82,15 @@ func MakePairs(ctx context.Context, o PairOptions) ([]preference.Pair, *PairsMad
 		return nil, nil, err
 	}
 	defer m.rewards.Close()
-	var sampled []gsm8k.Problem // at once
-	for i := range c.Rollout.RolloutBatchSize {
-		sampled = append(sampled, m.set[i%len(m.set)])
-	}
-	if err := s.open(c.Seed, set.MaxTokens, false, sampled); err != nil {
+	groups, size := cmp.Or(o.Groups, len(m.set)), c.Rollout.GroupSize
+	m.together = max(1, c.Rollout.RolloutBatchSize/size)
+	longest := slices.SortedFunc(slices.Values(m.set), func(a, b gsm8k.Problem) int {
+		return cmp.Compare(len(b.Question), len(a.Question))
+	})
+	s.Config.Eval.Samples = size // the memory of a batch is that of an evaluation
+	if err := s.open(c.Seed, set.MaxTokens, false, longest[:min(m.together, groups, len(longest))]); err != nil {
 		return nil, nil, err
 	}
-	groups, size := cmp.Or(o.Groups, len(m.set)), c.Rollout.GroupSize
 	m.sampling = RolloutSampling(c.Rollout, s.template, s.Policy)
 	m.sampling.Watch = o.Progress.Watch("sampling", groups*size, m.sampling.MaxTokens, ctx.Err)
 	m.prompts = policy.EncodePrompts(s.Policy, s.template, m.set)
@@ -100,7 +101,7 @@ func MakePairs(ctx context.Context, o PairOptions) ([]preference.Pair, *PairsMad
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		n := min(groups-at, max(1, c.Rollout.RolloutBatchSize/size))
+		n := min(groups-at, m.together)
 		if err := m.batch(at, n); err != nil {
 			return nil, nil, err
 		}
@@ -119,6 +120,7 @@ type pairMaker struct {
 	sampling model.Sampling
 	rewards  *Rewards
 	encoder  *policy.PairEncoder
+	together int // groups that are sampled at once
 
 	pairs                    []preference.Pair
 	out                      PairsMade

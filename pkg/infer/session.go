@@ -63,7 +63,7 @@ func (s *session) open(seed uint64, maxTokens int, greedy bool, batches ...[]gsm
 	c, largest := s.Config, 0
 	c.Eval.MaxTokens, c.Eval.Greedy = maxTokens, greedy
 	for _, problems := range batches {
-		largest = max(largest, len(problems))
+		largest = max(largest, len(problems)*c.Eval.LastSamples())
 		if err := s.Memory.Pass(budget.Evaluation(s.model, c, s.template, problems, s.Threads)); err != nil {
 			return err
 		}
