@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/cores"
 	"grpo/internal/manpage"
 	"grpo/internal/textutil"
 	"grpo/pkg/model/kernel"
@@ -58,15 +59,15 @@ func cudaState() string {
 
 // versionLine is what `grpo version` and `grpo --version` print.
 func versionLine(m rundir.Meta) string {
-	return fmt.Sprintf("grpo %s, revision %s, %s %s/%s, kernel %s, CUDA %s",
-		m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel, cudaState())
+	return fmt.Sprintf("grpo %s, revision %s, %s %s/%s, kernel %s, %d threads, CUDA %s",
+		m.Version, m.Revision, m.GoVersion, m.OS, m.Arch, m.Kernel, cores.Threads(), cudaState())
 }
 
 func newVersion(s *State) *cobra.Command {
 	o := &listOptions{}
 	c := &cobra.Command{
 		Use:     "version",
-		Short:   "Print version, revision, arithmetic kernel and CUDA support",
+		Short:   "Print version, revision, arithmetic kernel, default threads and CUDA support",
 		Example: "  grpo version --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return run(cmd, s, o, showVersion) },
 	}
@@ -82,6 +83,7 @@ type versionOutput struct {
 	Kernel    string `json:"kernel"`
 	OS        string `json:"os"`
 	Revision  string `json:"revision"`
+	Threads   int    `json:"threads"` // by default
 	Version   string `json:"version"`
 }
 
@@ -89,7 +91,7 @@ func showVersion(_ context.Context, s *State, o *listOptions) error {
 	m := build(s)
 	if o.json {
 		return printJSON(s.Out, versionOutput{
-			m.Arch, cudaState(), m.GoVersion, m.Kernel, m.OS, m.Revision, m.Version,
+			m.Arch, cudaState(), m.GoVersion, m.Kernel, m.OS, m.Revision, cores.Threads(), m.Version,
 		})
 	}
 	_, err := textutil.Fprintf(s.Out, "%s\n", versionLine(m))

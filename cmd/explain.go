@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"grpo/internal/cores"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/explain"
@@ -348,7 +348,7 @@ with them. TinyLM's completions get its <eos>, which no text can stand for.`,
 }
 
 func runLogProbs(_ context.Context, s *State, o *logProbsOptions) error {
-	pool := kernel.NewPool(runtime.GOMAXPROCS(0))
+	pool := kernel.NewPool(cores.Threads())
 	defer pool.Close()
 	policy, err := policy.Open(o.model, pool)
 	if err != nil {

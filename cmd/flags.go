@@ -96,7 +96,7 @@ const (
 )
 
 func addThreads(fs *pflag.FlagSet, to *int, more string) {
-	countVar(fs, to, "threads", 0, 0, maxThreads, "worker threads (0 = one per core)"+more)
+	countVar(fs, to, "threads", 0, 0, maxThreads, "worker threads (0 = one per core, or per performance core)"+more)
 }
 
 // configFlags are the flags of every command that resolves a configuration.

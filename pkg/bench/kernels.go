@@ -163,6 +163,30 @@ func MeasureKernels(ctx context.Context, o Options) (*Kernels, error) {
 	return out, nil
 }
 
+// Case is a kernel at a shape, for what measures something other than time.
+type Case struct {
+	Kernel, Shape string
+	// Units are multiply-adds of matmuls in float32, and hidden units, logits or weights of other kernels.
+	Units int
+	Run   func()
+}
+
+// Cases are the kernels of [MeasureKernels] that take fewer than most units.
+func Cases(most int) []Case {
+	var out []Case
+	for _, p := range matmuls {
+		if units := p.m * p.n * p.k; units < most {
+			out = append(out, Case{"sgemm", p.name(), units, p.run()})
+		}
+	}
+	for _, e := range elementwise() {
+		if e.units < most {
+			out = append(out, Case{e.name, e.shape, e.units, e.run})
+		}
+	}
+	return out
+}
+
 // samples are the seconds of one call, Repeats of them, sorted.
 func (o Options) samples(f func()) []float64 {
 	f() // warms caches and buffers
@@ -247,7 +271,19 @@ func elementwise() []work {
 		ids[i] = i * 7 % v
 	}
 	x := fill(len(ids) * table)
+	const tokens, hidden, wide = 64, 576, 1536
+	act, gu, rstd := make([]float32, tokens*wide), fill(tokens*2*wide), make([]float32, tokens)
+	var packed kernel.Packed
 	return append(out,
+		work{"swiglu", fmt.Sprintf("%d rows of %d", tokens, wide), tokens * wide, func() {
+			kernel.SwiGLU(tokens, wide, gu, act)
+		}},
+		work{"rms norm", fmt.Sprintf("%d rows of %d", tokens, hidden), tokens * hidden, func() {
+			kernel.RMSNorm(tokens, hidden, x, w, 1e-5, act, rstd)
+		}},
+		work{"packing, transposed", fmt.Sprintf("%dx%d", hidden, table), hidden * table, func() {
+			kernel.PackB(true, hidden, table, x, hidden, &packed)
+		}},
 		work{"adamw", fmt.Sprintf("%d weights", n), n, func() {
 			kernel.AdamW(w, g, m, s, 1e-6, 0.9, 0.95, 1e-8, 0, 1, 1)
 		}},

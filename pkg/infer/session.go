@@ -5,9 +5,9 @@ package infer
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 
+	"grpo/internal/cores"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
@@ -20,7 +20,7 @@ import (
 // Options are what the commands need.
 type Options struct {
 	Config   config.Config
-	Threads  int                // of the CPU; 0 = GOMAXPROCS
+	Threads  int                // of the CPU; 0 = one for each fast core
 	Note     func(string)       // gets lines for the user
 	Memory   budget.MemoryCheck // nil = no check
 	Progress model.Progress
@@ -38,7 +38,7 @@ type session struct {
 
 // newSession resolves the model, without its weights.
 func newSession(o Options) (s *session, err error) {
-	o.Config, o.Threads = config.Resolve(o.Config), cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
+	o.Config, o.Threads = config.Resolve(o.Config), cmp.Or(o.Threads, cores.Threads())
 	s = &session{Options: o}
 	s.model, err = policy.Of(o.Config)
 	return s, err

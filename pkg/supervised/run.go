@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"runtime"
 	"strings"
 
+	"grpo/internal/cores"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/inputfiles"
@@ -24,7 +24,7 @@ import (
 // Options are what a supervised run needs besides its configuration. L is a line of its log.
 type Options[L any] struct {
 	Dir      string // the run's folder
-	Threads  int    // of the CPU; 0 = GOMAXPROCS
+	Threads  int    // of the CPU; 0 = one for each fast core
 	Step     func(line L, steps int)
 	Note     func(string)
 	Memory   budget.MemoryCheck // nil = no check
@@ -59,7 +59,7 @@ type task[R any] interface {
 
 // run shows the record of a finished run, or makes the run. Bad input leaves no folder.
 func (s *supervised[C, L, R]) run(ctx context.Context, t task[R]) (rec *R, err error) {
-	s.opts.Threads = cmp.Or(s.opts.Threads, runtime.GOMAXPROCS(0))
+	s.opts.Threads = cmp.Or(s.opts.Threads, cores.Threads())
 	if rec, err := s.finished(t.same); rec != nil || err != nil {
 		return rec, err
 	}

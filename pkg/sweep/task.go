@@ -19,7 +19,7 @@ import (
 
 // TaskOptions are the options of one run of a sweep.
 type TaskOptions struct {
-	Threads  int // 0 = one for each core
+	Threads  int // 0 = one for each fast core
 	Now      func() time.Time
 	Observer train.Observer
 	Meta     rundir.Meta // the caller fills in version and host

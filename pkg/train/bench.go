@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"grpo/internal/cores"
 	"grpo/internal/textutil"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
@@ -34,7 +35,7 @@ type BenchOptions struct {
 	Hidden      int    `json:"hidden"`
 	Layers      int    `json:"layers"`
 	Steps       int    `json:"steps"`   // measured steps, after one warm-up step
-	Threads     int    `json:"threads"` // 0 = one for each core
+	Threads     int    `json:"threads"` // 0 = one for each fast core
 	Device      string `json:"device"`  // cpu, cuda or auto
 	Precision   string `json:"precision"`
 	Seed        uint64
@@ -125,7 +126,7 @@ func Bench(ctx context.Context, o BenchOptions) (*BenchResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
+	o.Threads = cmp.Or(o.Threads, cores.Threads())
 	t, err := newBench(o)
 	defer t.close()
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"runtime"
 	"strconv"
 	"strings"
 
+	"grpo/internal/cores"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
@@ -204,7 +204,7 @@ func changedInputs(c config.Config, meta *rundir.Meta) ([]string, error) {
 	if err := d.readPairs(m, c); err != nil {
 		return nil, err
 	}
-	n, err := m.Open(c.Seed, runtime.GOMAXPROCS(0), 0, nil)
+	n, err := m.Open(c.Seed, cores.Threads(), 0, nil)
 	defer n.Close()
 	if err != nil {
 		return nil, err

@@ -13,9 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"time"
 
+	"grpo/internal/cores"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/dataset"
@@ -41,7 +41,7 @@ type Observer interface {
 // Options are what a run needs besides its configuration.
 type Options struct {
 	Dir      string // the run's folder; created if missing
-	Threads  int    // 0 = one for each core
+	Threads  int    // 0 = one for each fast core
 	Now      func() time.Time
 	Observer Observer
 	Meta     rundir.Meta // the caller fills in version and host
@@ -116,7 +116,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 	if err := config.Validate(&cfg); err != nil {
 		return nil, err
 	}
-	opts.Threads = cmp.Or(opts.Threads, runtime.GOMAXPROCS(0))
+	opts.Threads = cmp.Or(opts.Threads, cores.Threads())
 	t := &trainer{cfg: cfg, opts: opts, ctx: ctx, clock: newStopwatch(opts.Now)}
 	if done, err := t.result(); done != nil || err != nil {
 		return done, err

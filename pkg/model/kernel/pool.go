@@ -3,6 +3,8 @@ package kernel
 import (
 	"runtime"
 	"sync/atomic"
+
+	"grpo/internal/cores"
 )
 
 // Pool is a group of goroutines that run the tasks of one caller at a time: fork, work, join. Its
@@ -11,6 +13,7 @@ import (
 // Tasks are assigned dynamically, so results must depend on the task alone, not on the worker.
 type Pool struct {
 	threads int
+	cuts    int
 	// job has a counter of calls (upper half) and the number of unassigned tasks (lower half) in
 	// one word, so that a worker that wakes late can only take a task of the call it has seen.
 	job     atomic.Uint64
@@ -33,10 +36,13 @@ const spins = 200_000
 // NewPool starts a pool of the given number of threads, the caller included;
 // less than 1 counts as 1.
 func NewPool(threads int) *Pool {
-	p := &Pool{threads: max(1, threads), done: make(chan struct{}, 1)}
+	p := &Pool{threads: max(1, threads), cuts: max(1, threads), done: make(chan struct{}, 1)}
 	p.gemm.task = p.gemmTask
 	if runtime.GOMAXPROCS(0) >= p.threads {
 		p.spinFor = spins // otherwise it would occupy a processor that a worker needs
+	}
+	if n := cores.Fast(); n > 0 && p.threads > n {
+		p.cuts = shareTasks * p.threads
 	}
 	for w := 1; w < p.threads; w++ {
 		ch := make(chan struct{}, 1)
@@ -52,6 +58,15 @@ func (p *Pool) Threads() int {
 		return 1
 	}
 	return p.threads
+}
+
+// Cuts returns the number of equal tasks into which work is cut that is costly to cut: Threads, or more
+// if some threads are on slow cores, so that the fast ones need not wait for them.
+func (p *Pool) Cuts() int {
+	if p == nil {
+		return 1
+	}
+	return p.cuts
 }
 
 // Run calls f(task, worker) once for each task in [0, tasks) and returns when all are done. worker

@@ -90,12 +90,12 @@ func (p *Pool) gemmPackedView(m, n, k int, a matrixA, b *Packed, accumulate bool
 
 // runGemm splits C across one side and runs the tiles. Every task reads its part of one operand
 // and all of the other, so the longer side is split. Unless B is packed, each task packs its part
-// of B, so there is one tile per thread, and the split is across the side that divides more evenly.
+// of B, so there are few tiles, see [Pool.Cuts], and the split is across the side that divides more evenly.
 func (p *Pool) runGemm() {
 	j := &p.gemm
 	want := min(shareTasks*p.threads, max(2, j.m*j.n*j.k/minShare))
 	if j.packed == nil {
-		want = min(want, p.threads)
+		want = min(want, p.cuts)
 	}
 	part := func(n, unit int) int { return roundUp((n+want-1)/want, unit) }
 	j.tileM, j.tileN = part(j.m, shareRows), part(j.n, nr)
@@ -158,8 +158,8 @@ func (p *Pool) ScatterAdd(ids []int, n int, x []float32, ldx int, outRows int, o
 // minShareSum is the number of additions below which splitting costs more than it saves.
 const minShareSum = 1 << 15
 
-// columns splits n columns into a task for each thread, or fewer to keep vectors whole.
+// columns splits n columns into tasks, see [Pool.Cuts], or fewer to keep vectors whole.
 func (p *Pool) columns(n int, f func(lo, hi int)) {
-	width := roundUp((n+p.threads-1)/p.threads, shareColumns)
+	width := roundUp((n+p.cuts-1)/p.cuts, shareColumns)
 	p.Run((n+width-1)/width, func(task, _ int) { f(task*width, min(n, (task+1)*width)) })
 }

@@ -73,6 +73,40 @@ func TestPoolUsesItsThreads(t *testing.T) {
 	}
 }
 
+// TestPoolSlowCore: while one thread is slow with a task, the others do the rest.
+func TestPoolSlowCore(t *testing.T) {
+	p := newPool(t, 3)
+	const tasks = 24
+	var done atomic.Int32
+	rest := make(chan struct{})
+	p.Run(tasks, func(task, _ int) {
+		if task == 0 {
+			<-rest
+		} else if done.Add(1) == tasks-1 {
+			close(rest)
+		}
+	})
+}
+
+// TestPoolCuts: more tasks, for threads on slow cores, give the same bits.
+func TestPoolCuts(t *testing.T) {
+	coarse, fine := newPool(t, 2), newPool(t, 2)
+	coarse.cuts, fine.cuts = 2, 2*shareTasks
+	r := rand.New(rand.NewSource(5))
+	const m, n, k = 70, 300, 400
+	a, b := randSlice(r, m*k), randSlice(r, k*n)
+	ids := randTargets(r, k, m)
+	run := func(p *Pool) []float32 {
+		out := make([]float32, 3*m*n+n)
+		p.Gemm(false, false, m, n, k, a, k, b, n, false, out, n)
+		p.Gemm(false, true, m, n, k, a, k, b, k, false, out[m*n:], n)
+		p.ScatterAdd(ids, n, b, n, m, out[2*m*n:], n)
+		p.ColSum(k, n, b, n, false, out[3*m*n:])
+		return out
+	}
+	sameBits(t, "finer cuts", run(fine), run(coarse))
+}
+
 func TestPoolMisuse(t *testing.T) {
 	var none *Pool
 	if none.Threads() != 1 {

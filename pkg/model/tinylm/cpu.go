@@ -64,11 +64,11 @@ const (
 )
 
 // chunkSize cuts n sequences into chunks of equal size that divide evenly among the
-// threads.
-func chunkSize(n, threads int) int {
+// cuts of a pool.
+func chunkSize(n, cuts int) int {
 	chunks := (n + maxChunk - 1) / maxChunk
-	if r := chunks % threads; r > 0 {
-		chunks += threads - r
+	if r := chunks % cuts; r > 0 {
+		chunks += cuts - r
 	}
 	return min(max(minChunk, (n+chunks-1)/chunks), maxChunk)
 }

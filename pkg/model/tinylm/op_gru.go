@@ -91,7 +91,7 @@ func (g *gru) load(vals []G.Value) {
 
 // chunks sets the size of chunks for the current pass and returns their number.
 func (g *gru) chunks() int {
-	g.chunk = chunkSize(g.active[0], g.pool.Threads())
+	g.chunk = chunkSize(g.active[0], g.pool.Cuts())
 	return (g.active[0] + g.chunk - 1) / g.chunk
 }
 

@@ -67,7 +67,7 @@ func (s *cpuSampler) Close() {}
 func (s *cpuSampler) Decode(out []model.Completion, prompts [][]int, group int, opt model.Sampling,
 	draws model.Draws) error {
 	states, n := s.readPrompts(prompts), len(out)
-	size := chunkSize(n, s.pool.Threads())
+	size := chunkSize(n, s.pool.Cuts())
 	s.pool.Run((n+size-1)/size, func(task, worker int) {
 		lo := task * size
 		s.complete(&s.work[worker], out[lo:min(lo+size, n)], lo, group, states, opt, draws)
@@ -87,7 +87,7 @@ func (s *cpuSampler) readPrompts(prompts [][]int) [][]float32 {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(prompts[b]) - len(prompts[a]) })
-	size := chunkSize(len(prompts), s.pool.Threads())
+	size := chunkSize(len(prompts), s.pool.Cuts())
 	s.pool.Run((len(prompts)+size-1)/size, func(task, worker int) {
 		w := &s.work[worker]
 		lo := task * size
