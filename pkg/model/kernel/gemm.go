@@ -85,6 +85,7 @@ type matrixA struct {
 	data               []float32
 	rowStride, kStride int
 	skipAt, skip       int
+	strip              int // if not 0, rows are in strips that are that far apart: see inStrips
 }
 
 // viewA returns the view of op(A).
@@ -162,7 +163,7 @@ func (a matrixA) ready(rows, kb, n int, s *scratch) matrixA {
 			copy(s.a[i*pitch:i*pitch+kb], a.data[i*a.rowStride:i*a.rowStride+kb])
 		}
 	default:
-		return a
+		return a.inStrips(rows, kb, n, s)
 	}
 	return matrixA{format: a.format, data: s.a, rowStride: pitch, kStride: 1}
 }

@@ -128,7 +128,7 @@ func TestGemmBits(t *testing.T) {
 }
 
 // TestGemmOrderBits: neither the order of the blocks, which depends on the size of the result, nor a
-// copy of rows that are a multiple of 4 KB apart changes bits.
+// copy of rows that are a multiple of 4 KB apart, or of rows of a transposed matrix, changes bits.
 func TestGemmOrderBits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short")
@@ -138,6 +138,8 @@ func TestGemmOrderBits(t *testing.T) {
 		for i, mode := range modes {
 			near := newProduct(r, mode.transA, mode.transB, i%2 == 0, 30, minCopied+9, 600, 1024-600)
 			sameBits(t, mode.name+" of rows 4 KB apart", near.run(t, Gemm).x, near.oracle())
+			strips := newProduct(r, mode.transA, mode.transB, i%2 == 0, mBlock+12, minCopied+nr, 300, 0)
+			sameBits(t, mode.name+" in strips", strips.run(t, Gemm).x, strips.oracle())
 			large := newProduct(r, mode.transA, mode.transB, i%2 == 0, cCached/350, 370, bBlock+kBlock+9, 0)
 			sameBits(t, mode.name+" of a large result", large.run(t, Gemm).x, large.run(t, gemmByPacking).x)
 			if HasBF16() {

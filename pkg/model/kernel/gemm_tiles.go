@@ -13,7 +13,7 @@ func newTiling(panels, kb int, a matrixA, packed []float32, add bool, c []float3
 	return tiling{
 		kb: kb, panels: panels, add: add,
 		a: a.data, rowStride: 4 * a.rowStride, kStride: 4 * a.kStride,
-		packed: packed, c: c, ldc: ldc,
+		strip: 4 * a.strip, packed: packed, c: c, ldc: ldc,
 	}
 }
 
@@ -23,6 +23,7 @@ type tiling struct {
 	add                bool
 	a                  []float32
 	rowStride, kStride int // bytes
+	strip              int // bytes, or 0: see matrixA
 	packed             []float32
 	c                  []float32
 	ldc                int // elements
@@ -52,12 +53,15 @@ func (t *tiling) cut6(rows int, tiles *tiles6) {
 // band computes strips of the given height over all panels: wide panels at a time, the rest one by
 // one.
 func (t *tiling) band(height, strips, wide int, tile *[5]tileFunc) {
-	a := &t.a[t.row*t.rowStride/4]
+	a, strip := &t.a[t.row*t.rowStride/4], height*t.rowStride
+	if t.strip > 0 {
+		strip = t.strip
+	}
 	for j := 0; j < t.panels; j += wide {
 		if j+wide > t.panels {
 			wide = 1
 		}
-		tile[wide](strips, t.kb, a, t.rowStride, t.kStride, height*t.rowStride,
+		tile[wide](strips, t.kb, a, t.rowStride, t.kStride, strip,
 			&t.packed[j*t.kb*nr], 4*nr*t.kb, &t.c[t.row*t.ldc+j*nr], 4*t.ldc, t.add)
 	}
 	t.row += height * strips

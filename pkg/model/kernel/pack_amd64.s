@@ -118,3 +118,32 @@ block:
 	JNZ         block
 	VZEROUPPER
 	RET
+
+// func packStripsAVX2(kb int, strips int, a *float32, lda int, to *float32, strip int)
+// Requires: AVX
+TEXT ·packStripsAVX2(SB), NOSPLIT, $0-48
+	MOVQ kb+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	MOVQ to+32(FP), BX
+	MOVQ strip+40(FP), SI
+
+row:
+	MOVQ strips+8(FP), DI
+	MOVQ CX, R8
+	MOVQ BX, R9
+
+strip:
+	VMOVUPS (R8), X0
+	VMOVSD  16(R8), X1
+	VMOVUPS X0, (R9)
+	VMOVSD  X1, 16(R9)
+	ADDQ    $0x18, R8
+	ADDQ    SI, R9
+	DECQ    DI
+	JNZ     strip
+	ADDQ    DX, CX
+	ADDQ    $0x18, BX
+	DECQ    AX
+	JNZ     row
+	RET

@@ -13,3 +13,9 @@ func packRowsAVX2(rows int, b *float32, ldb int, to *float32)
 //
 //go:noescape
 func packTransposeAVX2(blocks int, b *float32, ldb int, to *float32)
+
+// packStripsAVX2 copies kb ≥ 1 rows of 6·strips numbers, lda bytes apart, as strips ≥ 1 strips, strip bytes apart, of kb times
+// 6 numbers.
+//
+//go:noescape
+func packStripsAVX2(kb int, strips int, a *float32, lda int, to *float32, strip int)

@@ -10,6 +10,7 @@ import (
 func genPack() {
 	genPackRows()
 	genPackTranspose()
+	genPackStrips()
 }
 
 // genPackRows copies 16 columns of rows that are ldb bytes apart.
@@ -82,4 +83,29 @@ func genPackTranspose() {
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
 	finish()
+}
+
+// genPackStrips copies a block of a transposed matrix as the strips of 6 rows that tiles read.
+func genPackStrips() {
+	function("packStripsAVX2", "func(kb, strips int, a *float32, lda int, to *float32, strip int)",
+		"copies kb ≥ 1 rows of 6·strips numbers, lda bytes apart, as strips ≥ 1 strips, strip bytes apart, of kb times",
+		"6 numbers.")
+	kb, a, lda, to, strip := arg("kb"), arg("a"), arg("lda"), arg("to"), arg("strip")
+	Label("row")
+	n, from, at := arg("strips"), copyOf(a), copyOf(to)
+	Label("strip")
+	four, two := XMM(), XMM()
+	VMOVUPS(Mem{Base: from}, four)
+	VMOVSD(Mem{Base: from, Disp: 16}, two)
+	VMOVUPS(four, Mem{Base: at})
+	VMOVSD(two, Mem{Base: at, Disp: 16})
+	ADDQ(Imm(24), from)
+	ADDQ(strip, at)
+	DECQ(n)
+	JNZ(LabelRef("strip"))
+	ADDQ(lda, a)
+	ADDQ(Imm(24), to)
+	DECQ(kb)
+	JNZ(LabelRef("row"))
+	RET()
 }
