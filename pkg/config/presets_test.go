@@ -131,6 +131,7 @@ var hashes = map[string]string{
 	"dpo":                 "b87a0225",
 	"dpo-smollm2":         "c5ce15e6",
 	"dr-grpo":             "3d86af05",
+	"gemma3":              "203bf1fe",
 	"grpo-original":       "9f1b63c1",
 	"gspo":                "7c263268",
 	"learned-reward":      "7fcb94b4",
