@@ -128,7 +128,7 @@ page-test: ## reports and status pages in headless Chromium with axe-core; needs
 	internal/pagetest/page-test results/assignment/report.html results/audit/tinylm/audit.html
 
 ARM64TEST ?=
-arm64-test: ## the program for arm64 under qemu, its bits compared with this machine's; Debian, installs qemu; ARM64TEST=short takes 4 minutes
+arm64-test: ## the program for arm64 under qemu, its bits compared with this machine's; Debian, installs qemu; ARM64TEST=short takes 2 minutes
 	internal/arm64test/arm64-test $(ARM64TEST)
 
 slurm-test: ## a sweep on a real Slurm of one node; Debian and root, installs what it needs (4 minutes)
