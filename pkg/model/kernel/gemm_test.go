@@ -127,6 +127,14 @@ func TestGemmBits(t *testing.T) {
 	})
 }
 
+// TestGemmStripsBits: a copy in strips of a transposed matrix changes no bits.
+func TestGemmStripsBits(t *testing.T) {
+	onEachPath(t, func(t *testing.T) {
+		p := newProduct(rand.New(rand.NewSource(3)), true, false, true, 18, roundUp(minCopied, nr), 21, 0)
+		sameBits(t, "TN", p.run(t, Gemm).x, p.oracle())
+	})
+}
+
 // TestGemmOrderBits: neither the order of the blocks, which depends on the size of the result, nor a
 // copy of rows that are a multiple of 4 KB apart, or of rows of a transposed matrix, changes bits.
 func TestGemmOrderBits(t *testing.T) {

@@ -3264,3 +3264,31 @@ block:
 	SUBS $1, R0
 	BNE block
 	RET
+
+// func packStripsVecs(kb, strips int, a *float32, lda int, to *float32, strip int)
+TEXT ·packStripsVecs(SB), NOSPLIT, $0-48
+	MOVD kb+0(FP), R0
+	MOVD a+16(FP), R1
+	MOVD lda+24(FP), R2
+	MOVD strip+40(FP), R3
+	MOVD to+32(FP), R4
+
+row:
+	MOVD R1, R5
+	MOVD R4, R6
+	MOVD strips+8(FP), R7
+
+strip:
+	FMOVQ 0(R5), F0
+	FMOVD 16(R5), F1
+	FMOVQ F0, 0(R6)
+	FMOVD F1, 16(R6)
+	ADD $24, R5
+	ADD R3, R6
+	SUBS $1, R7
+	BNE strip
+	ADD R2, R1
+	ADD $24, R4
+	SUBS $1, R0
+	BNE row
+	RET

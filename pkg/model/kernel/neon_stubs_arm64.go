@@ -182,3 +182,9 @@ func packRowsVecs(rows int, b *float32, ldb int, to *float32)
 //
 //go:noescape
 func packTransposeVecs(blocks int, b *float32, ldb int, to *float32)
+
+// packStripsVecs copies kb ≥ 1 rows of 6·strips numbers, lda bytes apart, as strips ≥ 1 strips, strip bytes apart, of kb times
+// 6 numbers.
+//
+//go:noescape
+func packStripsVecs(kb, strips int, a *float32, lda int, to *float32, strip int)

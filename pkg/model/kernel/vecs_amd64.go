@@ -58,6 +58,10 @@ func packTransposeVecs(blocks int, b *float32, ldb int, to *float32) {
 	packTransposeAVX2(blocks, b, ldb, to)
 }
 
+func packStripsVecs(kb, strips int, a *float32, lda int, to *float32, strip int) {
+	packStripsAVX2(kb, strips, a, lda, to, strip)
+}
+
 func swiGLUVecs(groups int, g, u, out []float32) {
 	if active == pathAVX512 {
 		swiGLUAVX512(groups, &g[0], &u[0], &out[0])

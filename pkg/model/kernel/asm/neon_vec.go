@@ -368,4 +368,27 @@ func genPackNEON() {
 	n.advance(4*64, to)
 	n.repeat("block", blocks)
 	n.finish()
+
+	n = newNEON("packStripsVecs", "func(kb, strips int, a *float32, lda int, to *float32, strip int)",
+		"copies kb ≥ 1 rows of 6·strips numbers, lda bytes apart, as strips ≥ 1 strips, strip bytes apart, of kb times",
+		"6 numbers.")
+	kb, a, lda, strip := n.arg("kb"), n.arg("a"), n.arg("lda"), n.arg("strip")
+	to = n.arg("to")
+	from, at, strips := n.general(), n.general(), n.general()
+	n.label("row")
+	n.line("MOVD %s, %s", a, from)
+	n.line("MOVD %s, %s", to, at)
+	n.line("MOVD %s, %s", n.parameter("strips"), strips)
+	n.label("strip")
+	four, two := n.load(in(from, 0)), n.fresh()
+	n.line("FMOVD 16(%s), F%d", from, two)
+	n.store(four, in(at, 0))
+	n.line("FMOVD F%d, 16(%s)", two, at)
+	n.advance(24, from)
+	n.line("ADD %s, %s", strip, at)
+	n.repeat("strip", strips)
+	n.line("ADD %s, %s", lda, a)
+	n.advance(24, to)
+	n.repeat("row", kb)
+	n.finish()
 }
