@@ -62,7 +62,7 @@ func genTile(v isa, name string, multiplyAdd func(x, y, sum Op), height, width i
 	// The next panels come from memory if A has few rows: ask for them early. With one row,
 	// memory is the limit, and asking costs time.
 	ahead := 0
-	if v == avx512 && panels > 1 && height > 1 {
+	if v == avx512 && panels > 1 && height > 1 || v == avx2 && height == 6 {
 		ahead = panels
 	}
 	bRows := newRows(b, panelStride, panels+ahead)
