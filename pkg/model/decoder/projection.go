@@ -26,12 +26,29 @@ func (m Projection) gemm(p *kernel.Pool) func(transA, transB bool, m, n, k int, 
 
 // forward is y = x·Wᵀ, or adds it to y: x is (rows, in), y (rows, out).
 func (m Projection) forward(p *kernel.Pool, rows int, x []float32, accumulate bool, y []float32) {
+	if m.packed != nil && m.Adapters.packed != nil {
+		m.forwardPacked(p, rows, x, accumulate, y)
+		return
+	}
 	if m.packed != nil {
 		p.GemmPacked(false, rows, m.Out, m.In, x, m.In, m.packed, accumulate, y, m.Out)
 	} else {
 		m.gemm(p)(false, true, rows, m.Out, m.In, x, m.In, m.W, m.In, accumulate, y, m.Out)
 	}
 	m.Adapters.forward(p, rows, x, y, m.In, m.Out)
+}
+
+// forwardPacked is forward with packed adapters, which are added while y is in the cache.
+func (m Projection) forwardPacked(p *kernel.Pool, rows int, x []float32, accumulate bool, y []float32) {
+	l, n := m.Adapters, m.Ranks()
+	h, more := borrow(rows*n), make([]kernel.Product, len(l.Targets))
+	defer h.giveBack()
+	p.GemmPacked(false, rows, n, m.In, x, m.In, &l.packed[0], false, h.x, n)
+	scale(l.Scale, h.x)
+	for i, t := range l.Targets {
+		more[i] = kernel.Product{From: t.From, A: h.x[i*l.Rank:], Lda: n, B: &l.packed[1+i]}
+	}
+	p.GemmPackedPlus(false, rows, m.Out, m.In, x, m.In, m.packed, accumulate, y, m.Out, more)
 }
 
 // backward adds the gradient of the parameters to g and writes that of x to dx, from dy,
@@ -99,6 +116,8 @@ type Adapters struct {
 	Scale   float32
 	A       []float32 // (targets · rank, in), the A of each target below that of the one before
 	Targets []Adapter
+
+	packed []kernel.Packed // A and each B, of a sampler; nil if they are not packed
 }
 
 // Adapter is the B of a target, whose outputs are from..from+out of the projection's.
@@ -109,6 +128,27 @@ type Adapter struct {
 
 // Ranks is the number of rows of A.
 func (l Adapters) Ranks() int { return len(l.Targets) * l.Rank }
+
+// packInto packs A and each B in the memory of to, and returns it. It is nil if there are no adapters, or
+// if they begin within a panel of packed weights.
+func (l Adapters) packInto(to []kernel.Packed, in int) []kernel.Packed {
+	for _, t := range l.Targets {
+		if t.From%kernel.PanelWidth != 0 {
+			return nil
+		}
+	}
+	if len(l.Targets) == 0 {
+		return nil
+	}
+	if to == nil {
+		to = make([]kernel.Packed, 1+len(l.Targets))
+	}
+	kernel.PackB(true, in, l.Ranks(), l.A, in, &to[0])
+	for i, t := range l.Targets {
+		kernel.PackB(true, l.Rank, t.Out, t.B, l.Rank, &to[1+i])
+	}
+	return to
+}
 
 // low is scale·x·Aᵀ, (rows, ranks). [Adapters.forward] and [Adapters.backward] both
 // compute it: it costs less than the memory to keep it.

@@ -15,6 +15,7 @@ type sampler struct {
 	net      *Network
 	packed   *Network        // the same with its matrices in the form that is fast for few rows
 	own      []kernel.Packed // of matrices that are not frozen
+	adapters [][]kernel.Packed
 	pool     *kernel.Pool
 	end      []int
 	choosers []*model.Chooser
@@ -36,13 +37,16 @@ func (s *sampler) Refresh() {
 		matrices = append(matrices, n.Layers[i].matrices()...)
 	}
 	if s.own == nil {
-		s.own = make([]kernel.Packed, len(matrices))
+		s.own, s.adapters = make([]kernel.Packed, len(matrices)), make([][]kernel.Packed, len(matrices))
 	}
 	s.pool.Run(len(matrices), func(i, _ int) {
-		if m := matrices[i]; m.packed == nil {
+		m := matrices[i]
+		if m.packed == nil {
 			m.packInto(m.W, &s.own[i])
 			m.packed = &s.own[i]
 		}
+		s.adapters[i] = m.Adapters.packInto(s.adapters[i], m.In)
+		m.Adapters.packed = s.adapters[i]
 	})
 	s.packed = &n
 }
@@ -171,12 +175,12 @@ func (s *sampler) readPrompts(prompts [][]int) ([]context, []float32, error) {
 		contexts[i] = x
 	}
 	defer s.mem.Back(s.mem.Mark())
-	p := newPass(s.net, s.pool, s.mem, t, false)
+	p := newPass(s.packed, s.pool, s.mem, t, false)
 	x, out := p.embed(), p.states()
-	for l := range s.net.Layers {
+	for l := range s.packed.Layers {
 		mark := s.mem.Mark()
-		saved := NewSaved(p, s.net, x, p.states())
-		Block(p, s.net, l, saved, out)
+		saved := NewSaved(p, s.packed, x, p.states())
+		Block(p, s.packed, l, saved, out)
 		s.pool.Run(len(prompts)*c.KVHeads, func(task, worker int) {
 			contexts[task/c.KVHeads].read(p, leaf[task/c.KVHeads], l, task%c.KVHeads, saved.QKV, p.scratch[worker].k)
 		})

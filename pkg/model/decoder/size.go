@@ -41,7 +41,7 @@ func (s Size) WorkBytes(u model.Use, threads int) float64 {
 	return bytes + partlyFilled*float*max(most, s.pass(u.Learn, true, threads), s.pass(u.Score, false, threads))
 }
 
-// packedBytes are the sampler's packed weights. Under LoRA there are no others, except the embedding of
+// packedBytes are the sampler's packed weights. Under LoRA the base has no others, except the embedding of
 // an untied head; in bf16 embedding and head are there in float32, too. Beside a GPU nothing is packed.
 func (s Size) packedBytes() float64 {
 	switch {
@@ -62,7 +62,7 @@ func (s Size) packedBytes() float64 {
 		head = 0
 	}
 	if s.LoRA != nil {
-		packed += embed + head
+		packed += embed + head + s.trained() // adapters are packed, too
 	}
 	return float * packed
 }

@@ -203,6 +203,41 @@ func TestPoolGemmBits(t *testing.T) {
 	}
 }
 
+// TestGemmPackedPlus compares a matmul that adds products of small depth to some of its columns with
+// separate matmuls.
+func TestGemmPackedPlus(t *testing.T) {
+	pool := NewPool(3)
+	defer pool.Close()
+	r := rand.New(rand.NewSource(5))
+	onEachPath(t, func(t *testing.T) {
+		for _, s := range []struct{ m, n, k, rank int }{{64, 960, 130, 16}, {5, 70, 300, 3}, {300, 100, 64, 260}, {3, 40, 0, 2}} {
+			base := newProduct(r, false, true, s.m%2 == 0, s.m, s.n, s.k, 1)
+			var b Packed
+			PackB(true, s.k, s.n, base.b.x, base.b.ld, &b)
+			var more []Product
+			want := base.run(t, Gemm)
+			for i, from := range []int{0, s.n / 2 / nr * nr} {
+				n := s.n - from
+				if i == 0 {
+					n = min(n, s.n/2/nr*nr-3)
+				}
+				p := newProduct(r, false, true, true, s.m, n, s.rank, 2)
+				x := Product{From: from, A: p.a.x, Lda: p.a.ld, B: new(Packed)}
+				PackB(true, p.k, n, p.b.x, p.b.ld, x.B)
+				more = append(more, x)
+				Gemm(false, true, p.m, n, p.k, p.a.x, p.a.ld, p.b.x, p.b.ld, true, want.x[from:], want.ld)
+			}
+			for _, pool := range []*Pool{nil, pool} {
+				got := base.run(t, func(_, _ bool, m, n, k int, a []float32, lda int, _ []float32, _ int, accumulate bool,
+					c []float32, ldc int) {
+					pool.GemmPackedPlus(false, m, n, k, a, lda, &b, accumulate, c, ldc, more)
+				})
+				sameBits(t, shapeName("plus", s.m, s.k, s.n), got.x, want.x)
+			}
+		}
+	})
+}
+
 // TestTransposed: packed columns come back as the rows they were, in any part.
 func TestTransposed(t *testing.T) {
 	onEachPath(t, func(t *testing.T) {

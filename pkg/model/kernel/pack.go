@@ -90,21 +90,52 @@ func GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accum
 const packedBlock = 256
 
 // gemmPacked is GemmPacked after the checks, for n columns of B from column j0 on, a multiple
-// of nr; c begins with them.
-func gemmPacked(m int, a matrixA, b *Packed, j0, n int, accumulate bool, c []float32, ldc int) {
+// of nr; c begins with them. Row i0 of each product in more is the first.
+func gemmPacked(m int, a matrixA, b *Packed, j0, n int, accumulate bool, c []float32, ldc int, more []Product, i0 int) {
 	if m == 0 || n == 0 {
 		return
 	}
 	if b.k == 0 {
 		clearC(m, n, accumulate, c, ldc)
-		return
 	}
 	s := scratches.Get().(*scratch)
 	wide, steps := roundUp(b.n, nr), b.format.steps(b.k)
 	for j := 0; j < n; j += packedBlock {
-		gemmPanels(m, min(packedBlock, n-j), steps, a, b.data, wide, j0+j, accumulate, c[j:], ldc, s)
+		w := min(packedBlock, n-j)
+		gemmPanels(m, w, steps, a, b.data, wide, j0+j, accumulate, c[j:], ldc, s)
+		for _, x := range more {
+			x.add(i0, m, j0+j, w, c[j:], ldc, s)
+		}
 	}
 	scratches.Put(s)
+}
+
+// Product is A·B, which a matmul adds to its result C from column From on, such as that of a low-rank
+// adapter. A is stored as rows of B's depth, Lda apart; B is not in bf16.
+type Product struct {
+	From int // a multiple of PanelWidth
+	A    []float32
+	Lda  int
+	B    *Packed
+}
+
+// PanelWidth is the number of columns that a packed matrix has side by side.
+const PanelWidth = nr
+
+func (x Product) check(m, n int) {
+	if x.From < 0 || x.From%nr != 0 || x.From+x.B.n > n || x.B.format != numbers {
+		panic(fmt.Sprintf("kernel: product of %d columns from column %d on, of %d", x.B.n, x.From, n))
+	}
+	checkOp("a", false, m, x.B.k, x.A, x.Lda)
+}
+
+// add adds rows i0 to i0+m-1 to columns j to j+n-1 of C, which c begins with.
+func (x Product) add(i0, m, j, n int, c []float32, ldc int, s *scratch) {
+	lo, hi := max(j, x.From), min(j+n, x.From+x.B.n)
+	if lo < hi && x.B.k > 0 {
+		a, wide := viewA(false, x.A, x.Lda).from(i0), roundUp(x.B.n, nr)
+		gemmPanels(m, hi-lo, x.B.k, a, x.B.data, wide, lo-x.From, true, c[lo-j:], ldc, s)
+	}
 }
 
 func checkGemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, c []float32, ldc int) {

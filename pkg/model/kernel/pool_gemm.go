@@ -16,7 +16,8 @@ type gemmJob struct {
 	b, c                  []float32
 	ldb, ldc              int
 	packed                *Packed // nil: each task packs its part of b
-	own                   Packed  // memory for packing b
+	more                  []Product
+	own                   Packed // memory for packing b
 	tileM, tileN, acrossN int
 	task                  func(task, worker int)
 }
@@ -65,26 +66,37 @@ func (p *Pool) gemmView(transB bool, m, n, k int, a matrixA, b []float32, ldb in
 // [PackBF16] it has the bits of [Pool.GemmBF16].
 func (p *Pool) GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool,
 	c []float32, ldc int) {
+	p.GemmPackedPlus(transA, m, n, k, a, lda, b, accumulate, c, ldc, nil)
+}
+
+// GemmPackedPlus is [Pool.GemmPacked] and then a [Pool.Gemm] for each product, which it adds to C. The
+// bits are the same, but the threads meet once, and find C in the cache.
+func (p *Pool) GemmPackedPlus(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool,
+	c []float32, ldc int, more []Product) {
 	checkGemmPacked(transA, m, n, k, a, lda, b, c, ldc)
+	for _, x := range more {
+		x.check(m, n)
+	}
 	if b.format == numbers {
-		p.gemmPackedView(m, n, k, viewA(transA, a, lda), b, accumulate, c, ldc)
+		p.gemmPackedView(m, n, k, viewA(transA, a, lda), b, accumulate, c, ldc, more)
 		return
 	}
 	s := scratches.Get().(*scratch)
-	p.gemmPackedView(m, n, k, p.pairA(transA, m, k, a, lda, s), b, accumulate, c, ldc)
+	p.gemmPackedView(m, n, k, p.pairA(transA, m, k, a, lda, s), b, accumulate, c, ldc, more)
 	scratches.Put(s)
 }
 
-func (p *Pool) gemmPackedView(m, n, k int, a matrixA, b *Packed, accumulate bool, c []float32, ldc int) {
+func (p *Pool) gemmPackedView(m, n, k int, a matrixA, b *Packed, accumulate bool, c []float32, ldc int,
+	more []Product) {
 	if p.Threads() == 1 || m*n*k < 2*minShare {
-		gemmPacked(m, a, b, 0, n, accumulate, c, ldc)
+		gemmPacked(m, a, b, 0, n, accumulate, c, ldc, more, 0)
 		return
 	}
 	j := &p.gemm
 	j.accumulate = accumulate
 	j.m, j.n, j.k = m, n, k
 	j.a, j.b, j.c, j.ldc = a, nil, c, ldc
-	j.packed = b
+	j.packed, j.more = b, more
 	p.runGemm()
 }
 
@@ -111,7 +123,7 @@ func (p *Pool) runGemm() {
 	acrossM := (j.m + j.tileM - 1) / j.tileM
 	j.acrossN = (j.n + j.tileN - 1) / j.tileN
 	p.Run(acrossM*j.acrossN, j.task)
-	j.a, j.b, j.c, j.packed = matrixA{}, nil, nil, nil
+	j.a, j.b, j.c, j.packed, j.more = matrixA{}, nil, nil, nil, nil
 }
 
 // gemmTask computes one tile.
@@ -121,7 +133,7 @@ func (p *Pool) gemmTask(task, _ int) {
 	m, n := min(j.tileM, j.m-i0), min(j.tileN, j.n-j0)
 	a := j.a.from(i0)
 	if j.packed != nil {
-		gemmPacked(m, a, j.packed, j0, n, j.accumulate, j.c[i0*j.ldc+j0:], j.ldc)
+		gemmPacked(m, a, j.packed, j0, n, j.accumulate, j.c[i0*j.ldc+j0:], j.ldc, j.more, i0)
 		return
 	}
 	b := j.b[j0:]
