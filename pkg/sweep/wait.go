@@ -60,8 +60,8 @@ type waiter struct {
 	held    map[string]bool   // jobs about which there was a note
 }
 
-// Wait returns when every run of the sweep in dir has its result, or no job any more. It submits
-// nothing. A sweep that a job of its study prepares later is waited for.
+// Wait returns when every run of the sweep in dir has its result and every look was taken, or no job any
+// more. It submits nothing. A sweep that a job of its study prepares later is waited for.
 //
 // Errors: [rundir.ErrInterrupted] when ctx ended, which leaves the jobs alone; a [*FailedError].
 func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, error) {
@@ -78,7 +78,7 @@ func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, e
 		if err := w.look(ctx, dir); err != nil {
 			return nil, err
 		}
-		if w.scan != nil && len(w.in(waiting, running)) == 0 && (len(w.in(planned)) == 0 || w.isLate(-1, opts.Now())) {
+		if w.scan != nil && len(w.in(waiting, running)) == 0 && (w.manifest.NextLook() < 0 || w.isLate(-1, opts.Now())) {
 			break
 		}
 		select {
@@ -156,7 +156,7 @@ func (w *waiter) readFolders() {
 
 // readLooks reads the decision at a look, which a job takes when all runs up to it have ended.
 func (w *waiter) readLooks() error {
-	if len(w.in(waiting, running)) > 0 || len(w.in(planned)) == 0 {
+	if len(w.in(waiting, running)) > 0 || w.manifest.NextLook() < 0 {
 		return nil
 	}
 	m, err := sweepdir.ReadManifest(w.dir)
