@@ -73,9 +73,9 @@ normalize_by_std (2025) or baseline and advantage_normalizer (2026), and yours a
 advantages or normalized_rewards; "grpo explain loss --help" has the other functions,
 which may be in the same file. TRL: lists "grpo" and "rloo": each case has
 rewards_per_func (a row of rewards for each completion, null = not scorable) and
-num_generations; grpo cases may have reward_weights, scale_rewards (group, batch, none) and multi_objective_aggregation
-(sum_then_normalize, normalize_then_sum); rloo cases reward_weights,
-reward_clip_range, normalize_advantages and beta. --json prints a list of
+num_generations; grpo cases may have reward_weights, scale_rewards (group, batch,
+none) and multi_objective_aggregation (sum_then_normalize, normalize_then_sum); rloo
+cases reward_weights, reward_clip_range, normalize_advantages and beta. --json prints a list of
 {"advantages"} in the order of the cases. Expected advantages in a case are
 compared; a difference ends the command with exit code 1.`,
 		Example: `  grpo explain advantages

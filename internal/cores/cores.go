@@ -11,9 +11,7 @@ import (
 
 // Fast returns the number of fast cores (performance cores) that this process may use; 0 if the system
 // does not tell, as on most machines whose cores are equal.
-func Fast() int { return once() }
-
-var once = sync.OnceValue(fast)
+var Fast = sync.OnceValue(fast)
 
 // Threads returns the default number of threads: one for each fast core, or GOMAXPROCS if that is less
 // or the system does not tell.
@@ -26,9 +24,9 @@ func threads(fast, most int) int {
 	return min(fast, most)
 }
 
-// ofCapacities counts the cores of a Linux system below root, /sys/devices/system/cpu, whose capacity is at
-// least two thirds of the greatest: a third kind of core, in between, counts with the one that it is close
-// to. Cores that are not allowed don't count. It returns 0 if a core has no capacity.
+// ofCapacities counts the allowed cores whose capacity is at least two thirds of the greatest: a third kind of
+// core, in between, counts with the one that it is close to. read returns a file of /sys/devices/system/cpu,
+// empty if there is none. It returns 0 if a core has no capacity.
 func ofCapacities(read func(name string) string, allowed []int) int {
 	var capacities []int
 	greatest := 0

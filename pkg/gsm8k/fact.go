@@ -114,12 +114,13 @@ var questionForms = []func() *regexp.Regexp{
 // other words and operands. The supervised corpora need its parts, which a JSONL
 // file does not have.
 func parseQuestion(s string) (question, bool) {
-	for typ, form := range questionForms {
-		m := form().FindStringSubmatch(s)
+	for typ, compiled := range questionForms {
+		form := compiled()
+		m := form.FindStringSubmatch(s)
 		if m == nil {
 			continue
 		}
-		part := func(name string) string { return m[form().SubexpIndex(name)] }
+		part := func(name string) string { return m[form.SubexpIndex(name)] }
 		q := question{name: part("name"), item: part("item"), fact: fact{op: operators[typ]}}
 		q.fact.a, _ = strconv.Atoi(part("a"))
 		q.fact.b, _ = strconv.Atoi(part("b"))
