@@ -156,10 +156,10 @@ wordings.
 rate (lr); the prompt (prompt; of a checkpoint three prompts, "grpo ablate
 prompts"); GRPO with a constant length normalization, Dr. GRPO, RFT and MaxRL
 (variants); and 32 updates per rollout batch with no ratio, no clip, a clip and
-GSPO (offpolicy-loss). It starts from the configuration a5-2026. Each variant and
-each off-policy loss is trained at several rates with two seeds and compared at
-its best with four others. The handout takes the rate of standard GRPO for all, and
-so does --lr-per-arm=false.
+GSPO (offpolicy-loss). It starts from the configuration a5-2026, with 75 steps. Each
+variant and each off-policy loss is trained at several rates with two seeds and
+compared at its best with four others. The handout takes the rate of standard GRPO for
+all, and so does --lr-per-arm=false.
 
 The folder contains one sweep per question (lr, baseline, lengthnorm, stdnorm;
 with --all also offpolicy, clip, prompt), each with its own report, and one report

@@ -46,6 +46,9 @@ func NewStudy(ask Assignment) (*Study, error) {
 	if len(ask.Rates) == 0 {
 		ask.Rates = e.rates
 	}
+	if ask.Options.Path == "" && e.steps != "" {
+		e.set = append(slices.Clone(e.set), Setting{Key: "train.n_grpo_steps", Value: e.steps})
+	}
 	s := &Study{ask: ask, edition: e, parts: slices.Clone(e.parts), Manifest: sweepdir.Study{
 		Format: sweepdir.FormatVersion, Name: "assignment", Title: e.title,
 		Argv: append([]string{}, ask.Options.Argv...),

@@ -16,6 +16,7 @@ type edition struct {
 	name, title string
 	config      string    // base of all parts; empty = the defaults
 	set         []Setting // over the base
+	steps       string    // over config, not over another base; empty = the steps of config
 	rates       []string  // learning rates of TinyLM
 	parts       []part    // in the order of the handout; the first sweeps the rates
 	more        []part    // with [Assignment.All]; none means that parts are all there is
@@ -57,7 +58,8 @@ var editions = []edition{
 		name: "2026", title: "Four GRPO experiments: CS336 (2026), assignment 5",
 		config: "a5-2026",
 		// As in the ablations variants and offpolicy-loss, so that parts share runs.
-		set:   []Setting{{Key: "eval.every_n_steps", Value: "20"}, {Key: "train.stop_on_divergence", Value: "true"}},
+		steps: "75", // there are many runs
+		set:   []Setting{{Key: "eval.every_n_steps", Value: "25"}, {Key: "train.stop_on_divergence", Value: "true"}},
 		rates: []string{"3e-4", "1e-3", "3e-3"}, // slow, best, and one that is too high
 		parts: []part{
 			{name: "lr", question: "Standard GRPO: which learning rate ends with the best validation answer reward, " +

@@ -78,7 +78,7 @@ func TestEdition2026(t *testing.T) {
 		t.Errorf("after the choice: %+v", p.Manifest.Parts)
 	}
 	for _, m := range p.Parts[1].Manifest.Runs {
-		if c, err := frozen(m); err != nil || c.Train.LearningRate != 0.003 || !c.Train.StopOnDivergence || c.Eval.EveryNSteps != 20 {
+		if c, err := frozen(m); err != nil || c.Train.LearningRate != 0.003 || !c.Train.StopOnDivergence || c.Eval.EveryNSteps != 25 {
 			t.Errorf("prompt: %+v, %v", c.Train, err)
 		}
 	}
@@ -90,7 +90,7 @@ func TestEdition2026(t *testing.T) {
 	for i, name := range []string{"variants", "offpolicy-loss"} {
 		req, err := LoadRequest(name)
 		expect.OK(t, err)
-		alone, err := NewPlan(req, PlanOptions{})
+		alone, err := NewPlan(req, PlanOptions{Set: []string{"n_grpo_steps=75"}})
 		expect.OK(t, err)
 		if alone.Manifest.Hash != p.Parts[i+2].Manifest.Hash {
 			t.Errorf("grpo ablate %s is not the study's part", name)
