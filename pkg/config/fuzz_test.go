@@ -171,10 +171,10 @@ func checkOverride(t testing.TB, err error, from string) {
 	}
 }
 
-// TestLargeYAML: the costliest shapes at a quarter of the largest accepted size (the full size with
+// TestLargeYAML: the costliest shapes at a sixteenth of the largest accepted size (the full size with
 // GRPO_LONG).
 func TestLargeYAML(t *testing.T) {
-	size := maxFileSize / 4
+	size := maxFileSize / 16
 	if os.Getenv("GRPO_LONG") != "" {
 		size = maxFileSize
 	}

@@ -45,6 +45,7 @@ func TestExplainFigureAgainstGolden(t *testing.T) {
 
 func TestExplainPlotIsAPNG(t *testing.T) {
 	var buf bytes.Buffer
+	inFull(t)
 	expect.OK(t, ExplainPlot(&buf, explainSample(), "png"))
 	img, err := png.Decode(&buf)
 	expect.OK(t, err)

@@ -148,6 +148,7 @@ func TestFiguresOfUnusualRuns(t *testing.T) {
 }
 
 func TestPNGSaysItsResolution(t *testing.T) {
+	inFull(t)
 	all, err := Runs([]*rundir.Run{reporttest.SynthRun(t, 1, 20)}, "Another title", nil)
 	expect.OK(t, err)
 	buf := bytes.NewBuffer(all[0].PNG)

@@ -3,6 +3,7 @@ package plots
 import (
 	"bytes"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -31,6 +32,21 @@ func files(t testing.TB, a *analysis.Analysis) []string {
 }
 
 const curveFiles = "validation_reward_vs_tokens.png reward_train_vs_validation.png response_length.png entropy.png grad_norm.png"
+
+// defaultDPI is that of the package; in tests, figures have few pixels.
+var defaultDPI = DPI
+
+func TestMain(m *testing.M) {
+	DPI = 36
+	os.Exit(m.Run())
+}
+
+// inFull draws the figures of a test with the pixels that users get.
+func inFull(t *testing.T) {
+	small := DPI
+	DPI = defaultDPI
+	t.Cleanup(func() { DPI = small })
+}
 
 func TestSweepFiles(t *testing.T) {
 	grid, gridded := reporttest.GridArms([]string{"1e-4", "1e-3"}, []string{"true", "false"})

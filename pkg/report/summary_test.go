@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -142,6 +143,12 @@ func TestABrokenConfigurationIsNotGuessed(t *testing.T) {
 	if err := WriteMarkdown(&bytes.Buffer{}, nil); err == nil {
 		t.Error("a table of no runs")
 	}
+}
+
+// Figures have few pixels: their own tests look at them.
+func TestMain(m *testing.M) {
+	plots.DPI = 36
+	os.Exit(m.Run())
 }
 
 func drawError(runs []*rundir.Run) error {

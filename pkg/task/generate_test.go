@@ -1,6 +1,8 @@
 package task
 
 import (
+	"flag"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +14,14 @@ import (
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/rng"
 )
+
+func TestMain(m *testing.M) {
+	// A draw makes hundreds of problems, three times. -rapid.checks overrides it.
+	if err := flag.Set("rapid.checks", "40"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // optionsOf draws a task and options for it, with splits that its difficulties have.
 func optionsOf(r *rapid.T) (*Task, Options) {

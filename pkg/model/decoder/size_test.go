@@ -41,9 +41,8 @@ func TestMemory(t *testing.T) {
 	gemma := qwen
 	gemma.Arch, gemma.Norms, gemma.OffsetNorms, gemma.ScaledEmbed, gemma.GELU = "gemma3", hf.NormBoth, true, true, true
 	gemma.LocalTheta, gemma.Window, gemma.Sliding, gemma.Tied = 100, 9, []bool{true, false, true}, true
-	capped := gemma
-	capped.AttnSoftcap, capped.FinalSoftcap = 50, 30
-	for name, c := range map[string]hf.Config{"qwen3": qwen, "gemma3": gemma, "soft caps": capped} {
+	gemma.AttnSoftcap, gemma.FinalSoftcap = 50, 30
+	for name, c := range map[string]hf.Config{"qwen3": qwen, "gemma3 with soft caps": gemma} {
 		t.Run(name, func(t *testing.T) { testMemory(t, &c) })
 	}
 }
