@@ -16,8 +16,8 @@ import (
 	"grpo/pkg/task"
 )
 
-// Splits are the problems of a run, disjoint by question. SFT is for supervised stages and Train
-// for GRPO. Val is for model selection, Test is evaluated once at the end, and Unseen asks for
+// Splits are the problems of a run, disjoint by question. SFT is for supervised stages, and [Of] may leave it
+// empty; Train is for GRPO. Val is for model selection, Test is evaluated once at the end, and Unseen asks for
 // operand facts that no training stage saw.
 type Splits struct {
 	SFT, Train, Val, Test, Unseen []gsm8k.Problem
@@ -41,7 +41,7 @@ type Set struct {
 
 // Of loads the problems that a configuration trains and evaluates on.
 func Of(c config.Config) (*Splits, error) {
-	p, err := load(c.Data, c.Answers(), c.Eval.FinalSize)
+	p, err := load(c.Data, c.Answers(), c.Eval.FinalSize, false)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +89,11 @@ func (p *Splits) LastVal() []gsm8k.Problem {
 }
 
 // Load generates or reads the problems that d asks for, with these answers.
-func Load(d config.Data, a gsm8k.Answers) (*Splits, error) { return load(d, a, 0) }
+func Load(d config.Data, a gsm8k.Answers) (*Splits, error) { return load(d, a, 0, true) }
 
-// load reads final validation problems for the last evaluation; 0 means the same as for the others.
-func load(d config.Data, a gsm8k.Answers, final int) (*Splits, error) {
+// load reads final validation problems for the last evaluation; 0 means the same as for the others. Without sft, problems
+// for supervised stages are not generated: it takes longer than all others.
+func load(d config.Data, a gsm8k.Answers, final int, sft bool) (*Splits, error) {
 	p, curve := &Splits{}, d.ValSize
 	if final > 0 && curve > 0 {
 		d.ValSize = max(curve, final)
@@ -100,7 +101,7 @@ func load(d config.Data, a gsm8k.Answers, final int) (*Splits, error) {
 	if d.Source == "generated" {
 		s, err := gsm8k.Generate(gsm8k.GenOptions{
 			Seed: d.GeneratorSeed, WeightAdd: d.WeightAdd, WeightSub: d.WeightSub, WeightMul: d.WeightMul,
-			ValSize: d.ValSize, TestSize: d.TestSize, UnseenSize: d.UnseenSize, TrainSize: d.TrainSize,
+			ValSize: d.ValSize, TestSize: d.TestSize, UnseenSize: d.UnseenSize, TrainSize: d.TrainSize, WithoutSFT: !sft,
 		})
 		return p, p.made(s, err, d, curve, final)
 	}
@@ -109,7 +110,7 @@ func load(d config.Data, a gsm8k.Answers, final int) (*Splits, error) {
 			Seed: d.GeneratorSeed, Difficulty: d.Difficulty, MinDifficulty: d.Task.MinDifficulty,
 			Symbols: d.Task.Symbols, Largest: d.Task.Largest, Operators: d.Task.Operators,
 			Arithmetic: gsm8k.GenOptions{WeightAdd: d.WeightAdd, WeightSub: d.WeightSub, WeightMul: d.WeightMul},
-			ValSize:    d.ValSize, TestSize: d.TestSize, UnseenSize: d.UnseenSize, TrainSize: d.TrainSize,
+			ValSize:    d.ValSize, TestSize: d.TestSize, UnseenSize: d.UnseenSize, TrainSize: d.TrainSize, WithoutSFT: !sft,
 		})
 		return p, p.made(s, err, d, curve, final)
 	}

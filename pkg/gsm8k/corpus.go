@@ -239,10 +239,10 @@ const (
 // write returns a solution of the question that computes the fact f and states value as its result;
 // both may be wrong.
 func (q question) write(form int, f fact, value int) string {
-	n := strconv.Itoa(value)
-	work := f.String() + "=" + n
+	n, asked := strconv.Itoa(value), f.String()
+	work := asked + "=" + n
 	if form != short {
-		work = f.String() + "=<<" + work + ">>" + n
+		work = asked + "=<<" + work + ">>" + n
 	}
 	if form == wordy {
 		work = q.name + " has " + work + " " + q.item + "."

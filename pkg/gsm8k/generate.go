@@ -21,6 +21,8 @@ type GenOptions struct {
 	// TrainSize is the number of training problems; 0 is the largest number that the
 	// weights allow.
 	TrainSize int
+	// WithoutSFT leaves SFT empty, which has most of the problems. The other splits stay the same.
+	WithoutSFT bool
 }
 
 func (o GenOptions) weights() []float64 { return []float64{o.WeightAdd, o.WeightSub, o.WeightMul} }
@@ -94,8 +96,10 @@ func Generate(opt GenOptions) (Splits, error) {
 		}{{dealSFT, &sft}, {dealTrain, &train[typ]}, {dealVal, &val[typ]}, {dealTest, &test[typ]}} {
 			*deal.to, rounds = slices.Concat(rounds[:deal.n]...), rounds[deal.n:]
 		}
-		for _, number := range sft {
-			s.SFT = append(s.SFT, numbered(facts, number))
+		if !opt.WithoutSFT {
+			for _, number := range sft {
+				s.SFT = append(s.SFT, numbered(facts, number))
+			}
 		}
 		unseen[typ] = slices.Concat(dealRounds(stream, typ, facts, func(i int) bool { return held[i] })...)
 	}

@@ -20,7 +20,7 @@ const chainsOfEach = 4
 func (t *Task) chains(o Options) (gsm8k.Splits, error) {
 	one := o.Arithmetic
 	one.Seed, one.TrainSize, one.ValSize = o.Seed, o.TrainSize, o.ValSize
-	one.TestSize, one.UnseenSize = o.TestSize, o.UnseenSize
+	one.TestSize, one.UnseenSize, one.WithoutSFT = o.TestSize, o.UnseenSize, o.WithoutSFT
 	s, err := gsm8k.Generate(one)
 	if err != nil {
 		return s, err

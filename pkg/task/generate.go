@@ -24,6 +24,8 @@ type Options struct {
 	Operators     string // those of the expressions
 	// Arithmetic are the options of problems of one step. Its seed and sizes are not used.
 	Arithmetic gsm8k.GenOptions
+	// WithoutSFT leaves SFT empty. The other splits stay the same.
+	WithoutSFT bool
 
 	// Sizes of splits. SFT and Train of size 0 have all questions, but at most [Most] of each difficulty. Of
 	// arithmetic SFT has all questions, whatever its size.
@@ -116,6 +118,9 @@ func (t *Task) mixed(o Options) (gsm8k.Splits, error) {
 			if size == 0 {
 				want[k].size = -1
 			}
+		}
+		if o.WithoutSFT {
+			want[0].size = 0
 		}
 		if err := t.deal(o, o.MinDifficulty+i, want); err != nil {
 			return gsm8k.Splits{}, err

@@ -99,9 +99,13 @@ func TestGenerate(t *testing.T) {
 		}
 		smaller := o
 		smaller.ValSize, smaller.TestSize = max(1, o.ValSize-levels), 0
+		sft := s.SFT
+		if rapid.Bool().Draw(r, "without SFT") {
+			smaller.WithoutSFT, sft = true, nil
+		}
 		if levels = o.ValSize - smaller.ValSize; o.MinDifficulty == 0 || levels > 0 {
 			less, err := task.Generate(smaller)
-			if err != nil || !slices.Equal(less.Val, s.Val[:len(less.Val)]) || !slices.Equal(less.SFT, s.SFT) {
+			if err != nil || !slices.Equal(less.Val, s.Val[:len(less.Val)]) || !slices.Equal(less.Train, s.Train) || !slices.Equal(less.SFT, sft) {
 				r.Fatalf("with smaller sizes the problems are others (%v)", err)
 			}
 		}
