@@ -257,16 +257,26 @@ func FormatFloat(f float64) string {
 	return textutil.Number(f)
 }
 
-// plainForm matches a string that YAML reads as itself without quotes, except specialWords, which
-// some YAML readers take for a boolean or null.
-var (
-	plainForm    = pattern.Of(`^[A-Za-z_./][A-Za-z0-9_./-]*$`)
-	specialWords = pattern.Of(`^(?i:y|n|yes|no|on|off|true|false|null|[.]+|[.](inf|nan)|[.][0-9].*)$`)
-)
+// specialWords matches words and numbers that some YAML readers take for a boolean, null or a number.
+var specialWords = pattern.Of(`^(?i:y|n|yes|no|on|off|true|false|null|[.]+|[.](inf|nan)|[.][0-9].*)$`)
 
 func formatString(s string) string {
-	if plainForm().MatchString(s) && !specialWords().MatchString(s) {
+	if isPlain(s) && (len(s) > len("false") && s[0] != '.' || !specialWords().MatchString(s)) {
 		return s
 	}
 	return strconv.Quote(s)
+}
+
+// isPlain reports whether YAML reads a string as itself without quotes, except for specialWords: letters, digits, _, .,
+// / and -, of which digits and - are not its beginning.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_', c == '.', c == '/':
+		case i > 0 && ('0' <= c && c <= '9' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return s != ""
 }

@@ -195,9 +195,10 @@ func (l keyList) find(path string) *key {
 	return nil
 }
 
-func (l keyList) paths() (out []string) {
-	for _, k := range l {
-		out = append(out, k.path)
+func (l keyList) paths() []string {
+	out := make([]string, len(l))
+	for i, k := range l {
+		out[i] = k.path
 	}
 	return out
 }

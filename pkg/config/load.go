@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"grpo/internal/yamldoc"
 )
@@ -197,17 +198,23 @@ func otherKeys(root any) (out []string) {
 	for _, key := range keysOf(root).paths() {
 		own[yamldoc.LastPart(key)] = true
 	}
-	sft := DefaultSFT()
-	sft.Stages = make([]Stage, 10) // as many as an environment may name
-	for _, other := range []any{&Config{}, &sft, &RewardModel{}} {
-		for _, key := range keysOf(other).paths() {
-			if strings.Contains(key, ".") || !own[key] {
-				out = append(out, key)
-			}
+	for _, key := range commandKeys() {
+		if strings.Contains(key, ".") || !own[key] {
+			out = append(out, key)
 		}
 	}
 	return out
 }
+
+// commandKeys lists the keys of the configurations of all commands.
+var commandKeys = sync.OnceValue(func() (out []string) {
+	sft := DefaultSFT()
+	sft.Stages = make([]Stage, 10) // as many as an environment may name
+	for _, root := range []any{&Config{}, &sft, &RewardModel{}} {
+		out = append(out, keysOf(root).paths()...)
+	}
+	return out
+})
 
 // Source is a layer of the configuration. A later one overrides an earlier one.
 type Source int

@@ -39,6 +39,7 @@ func pairsIn(t testing.TB, text string) string {
 // A run that is interrupted and continued on another number of threads has the same bits, with pairs
 // of rollouts and of a file, and with an earlier policy that samples.
 func TestDPOResumesExactly(t *testing.T) {
+	long(t)
 	file := pairsIn(t, threePairs)
 	for name, set := range map[string][]string{
 		"online":  {"train_batch_size=24", "gradient_accumulation_steps=2"},
@@ -49,9 +50,6 @@ func TestDPOResumesExactly(t *testing.T) {
 		"aot":     {"algorithm.dpo.loss_type=aot,sft", "micro_batch_tokens=200"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "online" {
-				long(t)
-			}
 			t.Parallel()
 			cfg := ofPairs(t, set...)
 			want, _ := resumesExactly(t, cfg, 2)

@@ -87,6 +87,7 @@ func TestBadJudge(t *testing.T) {
 // TestInterruptedJudge: a run that is interrupted while a judge is at work finishes the evaluation, and continues to the
 // same bits.
 func TestInterruptedJudge(t *testing.T) {
+	long(t)
 	file := filepath.Join(t.TempDir(), "f")
 	c := judged(quick("n_grpo_steps=4", "eval.every_n_steps=3"), command(file, 1))
 	want := mustRun(t, c, t.TempDir(), 2)

@@ -160,6 +160,9 @@ var pin = flag.Bool("pin", false, "write testdata/bits.txt")
 // TestVectorBits: every kernel has the pinned bits on every vector path, over random shapes, layouts
 // and magnitudes. They are those of AVX2, so a processor of another kind is compared with it.
 func TestVectorBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
 	const calls = 60
 	pool := newPool(t, 2)
 	file := filepath.Join("testdata", "bits.txt")
