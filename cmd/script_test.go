@@ -21,6 +21,7 @@ import (
 	"grpo/pkg/model/kernel"
 	"grpo/pkg/plots"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweep"
 	"grpo/pkg/train"
 )
 
@@ -30,11 +31,11 @@ const gc = "400"
 func TestMain(m *testing.M) {
 	os.Setenv("GOGC", gc)
 	programs := maps.Clone(fakeSlurm)
-	plots.DPI = 20
+	plots.DPI, sweep.ProbeTime = 20, 0
 	programs["grpo"] = func() {
 		checkOutputs()
-		sweep, at, _ := strings.Cut(os.Getenv("HOLD_RUN"), ":")
-		if step, err := strconv.Atoi(at); err == nil && slices.Contains(os.Args, sweep) {
+		dir, at, _ := strings.Cut(os.Getenv("HOLD_RUN"), ":")
+		if step, err := strconv.Atoi(at); err == nil && slices.Contains(os.Args, dir) {
 			observed = func(ctx context.Context, o train.Observer) train.Observer {
 				h := holding{Observer: o, done: ctx.Done(), step: step}
 				if os.Getenv("HOLD_FOREVER") != "" {

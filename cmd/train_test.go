@@ -62,8 +62,8 @@ func mustSucceed(t *testing.T, args ...string) {
 
 // slow is a run whose steps take long enough to be hit in the middle.
 func slow(dir string) []string {
-	return []string{"train", "-c", "smoke", "--steps", "8", "--set", "eval.every_n_steps=1", "--set", "data.val_size=128",
-		"--set", "data.test_size=0", "--set", "data.unseen_size=0", "--set", "rollout_batch_size=64",
+	return []string{"train", "-c", "smoke", "--steps", "8", "--set", "eval.every_n_steps=1", "--set", "data.val_size=64",
+		"--set", "data.test_size=0", "--set", "data.unseen_size=0", "--set", "rollout_batch_size=32",
 		"--set", "checkpoint_every_n_steps=2", "--out", dir, "--quiet"}
 }
 

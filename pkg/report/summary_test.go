@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"math"
 	"os"
 	"strings"
@@ -148,6 +149,10 @@ func TestABrokenConfigurationIsNotGuessed(t *testing.T) {
 // Figures have few pixels: their own tests look at them.
 func TestMain(m *testing.M) {
 	plots.DPI = 36
+	// A draw writes and reads all files of a sweep. -rapid.checks overrides it.
+	if err := flag.Set("rapid.checks", "40"); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 

@@ -13,12 +13,14 @@ import (
 	"grpo/pkg/train"
 )
 
-// A probe makes at least probeSteps steps, and more until probeTime has passed, but
+// ProbeTime is the time for which a probe makes steps, unless it has to make more or would make too many.
+var ProbeTime = 500 * time.Millisecond
+
+// A probe makes at least probeSteps steps, and more until [ProbeTime] has passed, but
 // at most maxProbeSteps. The first step is left out: it warms caches.
 const (
 	probeSteps    = 3
 	maxProbeSteps = 20
-	probeTime     = 500 * time.Millisecond
 	probeProblems = 128 // of the evaluation
 
 	// Steps are not interrupted, and one step of a large configuration can take hours.
@@ -117,7 +119,7 @@ func (p *prober) Eval(rundir.Eval) {
 func (p *prober) Step(m rundir.Metrics) {
 	p.at(func(now time.Time) {
 		p.steps, p.stepped = append(p.steps, m), now
-		if n := len(p.steps); n > probeSteps && (now.Sub(p.evaluated) >= probeTime || n >= maxProbeSteps) {
+		if n := len(p.steps); n > probeSteps && (now.Sub(p.evaluated) >= ProbeTime || n >= maxProbeSteps) {
 			p.stop()
 		}
 	})

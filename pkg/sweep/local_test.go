@@ -42,6 +42,10 @@ const hangEnv = "SWEEP_TEST_HANG"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(processEnv) == "" {
+		// A draw makes a plan or a folder. -rapid.checks overrides it.
+		if err := flag.Set("rapid.checks", "40"); err != nil {
+			panic(err)
+		}
 		os.Exit(m.Run())
 	}
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
