@@ -1,9 +1,14 @@
 package bpe
 
 import (
-	"encoding/json"
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // file is tokenizer.json as far as BPE needs it.
@@ -14,16 +19,16 @@ type file struct {
 	PostProcessor *postProcessor `json:"post_processor"`
 	Decoder       *part          `json:"decoder"`
 	Model         struct {
-		Type         string           `json:"type"`
-		Vocab        map[string]int32 `json:"vocab"`
-		Merges       []merge          `json:"merges"`
-		IgnoreMerges bool             `json:"ignore_merges"`
-		Dropout      *float64         `json:"dropout"`
-		Prefix       string           `json:"continuing_subword_prefix"`
-		Suffix       string           `json:"end_of_word_suffix"`
-		ByteFallback bool             `json:"byte_fallback"`
-		Unknown      *string          `json:"unk_token"`
-		FuseUnknown  bool             `json:"fuse_unk"`
+		Type         string     `json:"type"`
+		Vocab        vocabulary `json:"vocab"`
+		Merges       mergeList  `json:"merges"`
+		IgnoreMerges bool       `json:"ignore_merges"`
+		Dropout      *float64   `json:"dropout"`
+		Prefix       string     `json:"continuing_subword_prefix"`
+		Suffix       string     `json:"end_of_word_suffix"`
+		ByteFallback bool       `json:"byte_fallback"`
+		Unknown      *string    `json:"unk_token"`
+		FuseUnknown  bool       `json:"fuse_unk"`
 	} `json:"model"`
 }
 
@@ -68,31 +73,93 @@ type templatePiece struct {
 	Sequence *struct{} `json:"Sequence"`
 }
 
+// vocabulary and mergeList have most of the values of a file. They are read token by token, which takes half the time
+// that reflection takes.
+type vocabulary map[string]int32
+
+// UnmarshalJSON implements [encoding/json.Unmarshaler].
+func (v *vocabulary) UnmarshalJSON(data []byte) error {
+	d := decoderOf(data)
+	if begin, err := d.ReadToken(); err != nil || begin.Kind() != '{' {
+		return cmp.Or(err, errors.New("the vocabulary is not an object"))
+	}
+	*v = make(vocabulary, len(data)/16)
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		token := name.String()
+		number, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		id, err := strconv.ParseInt(number.String(), 10, 32)
+		if err != nil || number.Kind() != '0' {
+			return fmt.Errorf("the token %.40q has no integer of 32 bits", token)
+		}
+		(*v)[token] = int32(id)
+	}
+	return nil
+}
+
 // merge is a pair of tokens, written as "a b" or as ["a", "b"].
 type merge [2]string
 
-func (m *merge) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '[' {
-		var pair []string
-		if err := json.Unmarshal(data, &pair); err != nil {
+type mergeList []merge
+
+// UnmarshalJSON implements [encoding/json.Unmarshaler].
+func (l *mergeList) UnmarshalJSON(data []byte) error {
+	d := decoderOf(data)
+	if begin, err := d.ReadToken(); err != nil || begin.Kind() != '[' {
+		return cmp.Or(err, errors.New("merges are not a list"))
+	}
+	*l = make(mergeList, 0, len(data)/16)
+	for d.PeekKind() != ']' {
+		var m merge
+		if err := m.read(d); err != nil {
 			return err
 		}
-		if len(pair) != 2 {
-			return fmt.Errorf("a merge of %d tokens", len(pair))
-		}
-		m[0], m[1] = pair[0], pair[1]
-		return nil
+		*l = append(*l, m)
 	}
-	var s string
-	if err := json.Unmarshal(data, &s); err != nil {
-		return err
-	}
-	a, b, ok := strings.Cut(s, " ")
-	if !ok {
-		return fmt.Errorf("merge %q is not two tokens", s)
-	}
-	m[0], m[1] = a, b
 	return nil
+}
+
+func (m *merge) read(d *jsontext.Decoder) error {
+	t, err := d.ReadToken()
+	switch {
+	case err != nil:
+		return err
+	case t.Kind() == '"':
+		var ok bool
+		s := t.String()
+		if m[0], m[1], ok = strings.Cut(s, " "); !ok {
+			return fmt.Errorf("merge %.40q is not two tokens", s)
+		}
+		return nil
+	case t.Kind() != '[':
+		return fmt.Errorf("merge %.40s is not two tokens", t)
+	}
+	n := 0
+	for ; d.PeekKind() != ']'; n++ {
+		if t, err = d.ReadToken(); err != nil {
+			return err
+		}
+		if t.Kind() != '"' || n == len(m) {
+			return errors.New("a merge is not two tokens")
+		}
+		m[n] = t.String()
+	}
+	if n != len(m) {
+		return errors.New("a merge is not two tokens")
+	}
+	_, err = d.ReadToken()
+	return err
+}
+
+// decoderOf reads data whose syntax has been checked; [jsonkeys.Decode] checks the characters.
+func decoderOf(data []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // splitterOf recognises a pre-tokenizer; the error names those that are supported.
