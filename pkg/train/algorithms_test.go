@@ -245,7 +245,7 @@ func TestEveryNameTrains(t *testing.T) {
 		for _, name := range c.names {
 			t.Run(c.key+"="+name, func(t *testing.T) {
 				t.Parallel()
-				set := append([]string{"n_grpo_steps=1", "rollout_batch_size=24", "data.val_size=10", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false", c.key + "=" + name}, c.with...)
+				set := append([]string{"n_grpo_steps=1", "rollout_batch_size=16", "sampling_max_tokens=12", "data.val_size=4", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false", c.key + "=" + name}, c.with...)
 				r := mustRun(t, small(append(set, c.extra[name]...)...), t.TempDir(), 2)
 				if r.Result.Status != rundir.StateDone || len(r.Metrics) != 1 {
 					t.Errorf("status %s: %v", r.Result.Status, r.Result.Warnings)

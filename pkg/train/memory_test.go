@@ -38,7 +38,7 @@ func TestMemoryOfARun(t *testing.T) {
 	fixed := []string{"n_grpo_steps=1", "sampling_min_tokens=48", "sampling_max_tokens=48", "data.val_size=16", "data.test_size=0", "data.unseen_size=0", "eval.greedy=false"}
 	for name, set := range map[string][]string{
 		"plain":        {"rollout_batch_size=128"},
-		"accumulation": {"rollout_batch_size=512", "gradient_accumulation_steps=4"},
+		"accumulation": {"rollout_batch_size=256", "gradient_accumulation_steps=4"},
 		"ppo":          {"rollout_batch_size=128", "algorithm.type=ppo", "loss_type=grpo_clip", "beta=0.01", "kl_in=reward"},
 		"dpo":          {"rollout_batch_size=128", "algorithm.type=dpo", "reward.functions=random", "use_weighting=true", "resample_every_n_steps=0"},
 		"wide":         {"rollout_batch_size=48", "model.init=random", "hidden_size=256", "num_layers=3"},
