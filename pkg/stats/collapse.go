@@ -41,9 +41,11 @@ func Collapse(x, n, y, m int) (p, fisher float64) {
 	}
 	const points = 1000
 	best := 0.5
+	most := at(best)
 	for k := 1; k < points; k++ {
-		if q := float64(k) / points; at(q) > at(best) {
-			best = q
+		q := float64(k) / points
+		if sum := at(q); sum > most {
+			best, most = q, sum
 		}
 	}
 	// Around the best point the sum has one maximum: thirds close in on it.
@@ -56,7 +58,7 @@ func Collapse(x, n, y, m int) (p, fisher float64) {
 			hi = right
 		}
 	}
-	return min(1, max(at(best), at((lo+hi)/2))), fisher
+	return min(1, max(most, at((lo+hi)/2))), fisher
 }
 
 // binomial has the probabilities of 0 to n successes.

@@ -46,7 +46,7 @@ func TestSoftCaps(t *testing.T) {
 		}
 	}
 	largest := float64(slices.Max(g.Params.Flat))
-	for i := 0; i < len(p); i += 7 {
+	for i := 0; i < len(p); i += 29 {
 		old := p[i]
 		p[i] = old + 1e-3
 		high, up := float64(p[i]), loss()
