@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
+	"sync"
 	"testing"
 
 	"grpo/internal/expect"
@@ -13,13 +14,19 @@ import (
 	"grpo/pkg/rng"
 )
 
+// unwritten has numbers that nothing computes here.
+var unwritten = sync.OnceValue(func() []float32 {
+	all := make([]float32, 1<<24)
+	for i := range all {
+		all[i] = float32(math.Inf(-1))
+	}
+	return all
+})
+
 // highWater returns the numbers at the beginning of an arena that f has written.
 func highWater(t *testing.T, f func(mem *arena) error) float64 {
 	t.Helper()
-	all := make([]float32, 1<<24)
-	for i := range all {
-		all[i] = float32(math.Inf(-1)) // nothing that is computed here
-	}
+	all := unwritten()
 	mem := &arena{blocks: [][]float32{all}}
 	mem.Add(len(all), 0)
 	expect.OK(t, f(mem))
@@ -29,6 +36,9 @@ func highWater(t *testing.T, f func(mem *arena) error) float64 {
 	n := len(all)
 	for n > 0 && math.IsInf(float64(all[n-1]), -1) {
 		n--
+	}
+	for i := range all[:n] {
+		all[i] = float32(math.Inf(-1))
 	}
 	return float64(n)
 }
