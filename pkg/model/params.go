@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"grpo/internal/hugepages"
 	"grpo/pkg/model/kernel"
 )
 
@@ -56,7 +57,7 @@ func NewParams(form []Tensor) *Params {
 	for _, t := range form {
 		total += t.Elements()
 	}
-	p.Flat = make([]float32, total)
+	p.Flat = hugepages.Floats(total)
 	rest := p.Flat
 	for i, t := range form {
 		n := t.Elements()

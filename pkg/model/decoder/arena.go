@@ -1,6 +1,10 @@
 package decoder
 
-import "slices"
+import (
+	"slices"
+
+	"grpo/internal/hugepages"
+)
 
 // Blocks keeps account of memory that is handed out in blocks and given back in reverse order. The
 // blocks themselves are the caller's: memory of the CPU or of another device.
@@ -60,7 +64,7 @@ func (a *arena) floats(n int) []float32 {
 	i, at, ok := a.Take(size)
 	if !ok {
 		room := a.Next(size, smallBlock, largeBlock)
-		a.blocks, i = append(a.blocks, make([]float32, room)), len(a.blocks)
+		a.blocks, i = append(a.blocks, hugepages.Floats(room)), len(a.blocks)
 		a.Add(room, size)
 	}
 	return a.blocks[i][at : at+n : at+n]

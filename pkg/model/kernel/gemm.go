@@ -3,6 +3,8 @@ package kernel
 import (
 	"fmt"
 	"sync"
+
+	"grpo/internal/hugepages"
 )
 
 // The blocking of a matmul. kBlock determines the bits (see the package comment); the others only
@@ -244,7 +246,7 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 // unspecified.
 func grow(x []float32, n int) []float32 {
 	if cap(x) < n {
-		return make([]float32, n)
+		return hugepages.Floats(n)
 	}
 	return x[:n]
 }
