@@ -1,6 +1,6 @@
 // Package hugepages allocates large slices on huge pages where the system has them. Matmuls read weights and write
-// results that are far larger than what a processor's table of pages holds: with pages of 4 KB, looking pages up
-// takes a tenth of a train step's time, and a fifth if there are few rows.
+// results that are far larger than what a processor's table of pages holds, and looking pages up takes time, most of
+// all if there are few rows (see docs/performance.md).
 package hugepages
 
 // Least is the length from which on slices are on huge pages: 1 MB.
