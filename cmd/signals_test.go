@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -45,6 +46,14 @@ func exitOf(t *testing.T, c *exec.Cmd) int {
 	}
 }
 
+// notIgnored skips a test of a signal that processes ignore here, as hangups under nohup(1).
+func notIgnored(t *testing.T, sig os.Signal) {
+	t.Helper()
+	if signal.Ignored(sig) {
+		t.Skipf("%s is ignored here", sig)
+	}
+}
+
 // fullPipe is a pipe that takes no more bytes: a process that prints into it
 // waits, on every machine in the same place.
 func fullPipe(t *testing.T) *os.File {
@@ -71,6 +80,7 @@ func TestFirstSignalEndsWhatOnlyReads(t *testing.T) {
 	// TestInterruptedEvalPrintsItsCounts.
 	for _, tt := range readers[1:] {
 		t.Run(tt.args, func(t *testing.T) {
+			notIgnored(t, tt.with)
 			// A signal that comes before the program listens ends it too; then it
 			// gets more time to start.
 			for delay := 200 * time.Millisecond; delay < time.Minute; delay *= 2 {
@@ -168,6 +178,7 @@ func TestDryRunInterrupted(t *testing.T) {
 	long(t)
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
+			notIgnored(t, sig)
 			temp := t.TempDir()
 			// Four models are measured, one after the other.
 			c := grpo(t, "sweep", "hidden_size", "--values", "16,32,48,64", "--set", "model.init=random", "--seeds", "1", "--dry-run", "--out", filepath.Join(t.TempDir(), "s"))

@@ -124,6 +124,9 @@ func TestSignals(t *testing.T) {
 			if os.Getenv("GRPO_LONG") == "" && (tt.name == "SIGTERM" || tt.name == "SIGHUP") {
 				t.Skip("it is as SIGINT: GRPO_LONG=1 go test ./cmd")
 			}
+			if tt.name == "SIGHUP" {
+				notIgnored(t, syscall.SIGHUP)
+			}
 			dir := filepath.Join(t.TempDir(), "run")
 			if tt.want == exitDone {
 				signal.Ignore(syscall.SIGHUP) // processes inherit it
