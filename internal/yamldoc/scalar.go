@@ -261,7 +261,7 @@ func FormatFloat(f float64) string {
 var specialWords = pattern.Of(`^(?i:y|n|yes|no|on|off|true|false|null|[.]+|[.](inf|nan)|[.][0-9].*)$`)
 
 func formatString(s string) string {
-	if isPlain(s) && (len(s) > len("false") && s[0] != '.' || !specialWords().MatchString(s)) {
+	if isPlain(s) && !specialWords().MatchString(s) {
 		return s
 	}
 	return strconv.Quote(s)

@@ -91,8 +91,8 @@ func (p *Splits) LastVal() []gsm8k.Problem {
 // Load generates or reads the problems that d asks for, with these answers.
 func Load(d config.Data, a gsm8k.Answers) (*Splits, error) { return load(d, a, 0, true) }
 
-// load reads final validation problems for the last evaluation; 0 means the same as for the others. Without sft, problems
-// for supervised stages are not generated: it takes longer than all others.
+// load reads final validation problems for the last evaluation; 0 means the same as for the others. Without sft,
+// problems for supervised stages are not generated: they take longer than all others.
 func load(d config.Data, a gsm8k.Answers, final int, sft bool) (*Splits, error) {
 	p, curve := &Splits{}, d.ValSize
 	if final > 0 && curve > 0 {
