@@ -44,7 +44,7 @@ func TestGoldenSamplerIsTheLearner(t *testing.T) {
 // sameWithSeveralSettings: completing prompts with several settings at once gives what each of
 // them gives alone, in several chunks too.
 func sameWithSeveralSettings(t *testing.T, s *sampler, prompts [][]int, opt model.Sampling) {
-	for len(prompts) <= chunkRows {
+	for len(prompts) <= chunkRows(1) {
 		prompts = append(prompts, prompts...)
 	}
 	short := model.Sampling{Greedy: true, TopP: 1, MaxTokens: 3}
@@ -60,11 +60,12 @@ func sameWithSeveralSettings(t *testing.T, s *sampler, prompts [][]int, opt mode
 
 // A group of more completions than are sampled together is that of several calls, by its random numbers.
 func largeGroups(t *testing.T, s *sampler, prompts [][]int, opt model.Sampling) {
-	const group = 2*chunkRows + 3
+	together := chunkRows(1) // the numbers are few
+	group := 2*together + 3
 	draws := model.Draws{Stream: rng.New(3, 4), C: 7}
 	all, err := s.Sample(prompts, group, opt, draws)
 	expect.OK(t, err)
-	for _, k := range []int{0, chunkRows - 1, chunkRows, group - 1} {
+	for _, k := range []int{0, together - 1, together, group - 1} {
 		one := draws
 		one.C += uint32(k)
 		want, err := s.Sample(prompts, 1, opt, one)

@@ -99,7 +99,7 @@ func (s *sampler) Sample(prompts [][]int, group int, opt model.Sampling, draws m
 // SampleEach reads the prompts once: see [model.SampleEach].
 func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling,
 	draws model.Draws) ([][]model.Completion, error) {
-	c, longest := s.net.Config, 0
+	c, longest, most := s.net.Config, 0, 0
 	for _, ids := range prompts {
 		longest = max(longest, len(ids))
 	}
@@ -108,10 +108,11 @@ func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling,
 		if err := s.net.CheckPrompts(prompts, group, opt); err != nil {
 			return nil, err
 		}
-		out[i] = make([]model.Completion, len(prompts)*group)
+		out[i], most = make([]model.Completion, len(prompts)*group), max(most, opt.MaxTokens)
 	}
 	// Numbers do not depend on the batch, so a large one is cut to save memory.
-	size := max(1, chunkRows/group)
+	together := chunkRows(c.Layers * 2 * attentionOf(c).kv() * most)
+	size := max(1, together/group)
 	for lo := 0; lo < len(prompts); lo += size {
 		hi := min(lo+size, len(prompts))
 		contexts, final, err := s.readPrompts(prompts[lo:hi])
@@ -120,8 +121,8 @@ func (s *sampler) SampleEach(prompts [][]int, group int, opts []model.Sampling,
 		}
 		for i, opt := range opts {
 			rows := out[i][lo*group : hi*group]
-			for at := 0; at < len(rows); at += size * chunkRows { // a group of more rows is cut, too
-				mark, end := s.mem.Mark(), min(at+size*chunkRows, len(rows))
+			for at := 0; at < len(rows); at += size * together { // a group of more rows is cut, too
+				mark, end := s.mem.Mark(), min(at+size*together, len(rows))
 				d := &decoding{
 					cpuRows: cpuRows{net: s.packed, pool: s.pool, mem: s.mem, attn: attentionOf(c)}, from: s, opt: opt,
 					contexts: contexts, first: lo, group: min(group, end-at), sample: at, most: opt.MaxTokens,
@@ -152,8 +153,9 @@ func (n *Network) CheckPrompts(prompts [][]int, group int, opt model.Sampling) e
 	return nil
 }
 
-// chunkRows is the number of completions that are sampled together.
-const chunkRows = 64
+// chunkRows is the number of completions that are sampled together, if each has so many numbers as keys
+// and values. A chunk waits for its longest completion, so a large one is faster, up to a gigabyte.
+func chunkRows(numbers int) int { return min(256, max(64, 1<<28/max(1, numbers))) }
 
 // readPrompts runs the prompts forward and returns their keys and values, and the
 // normalised last state of each, (prompts, hidden).

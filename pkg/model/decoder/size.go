@@ -161,9 +161,11 @@ func (s Size) sampling(b model.BatchSize, threads int) float64 {
 		return 0
 	}
 	group := b.Completions / b.Prompts
-	prompts := min(b.Prompts, max(1, float64(int(chunkRows/group))))
-	h, f, layers, rows := float64(s.Hidden), float64(s.FFN), float64(s.Layers), prompts*min(group, chunkRows)
+	h, f, layers := float64(s.Hidden), float64(s.FFN), float64(s.Layers)
 	q, width := s.projections()
+	together := float64(chunkRows(int(layers * (width - q) * b.Longest)))
+	prompts := min(b.Prompts, max(1, float64(int(together/group))))
+	rows := prompts * min(group, together)
 	read := b
 	read.Prompts, read.PromptTokens, read.Tokens = prompts, b.PromptTokens*prompts/b.Prompts, 0
 	contexts := layers * (width - q) * (read.PromptTokens + prompts*8) // packed in panels of 16
