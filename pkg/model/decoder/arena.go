@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"runtime/debug"
 	"slices"
 
 	"grpo/internal/hugepages"
@@ -44,11 +45,35 @@ func (b *Blocks) Mark() []int { return slices.Clone(b.used) }
 // Back takes back what was handed out since a mark.
 func (b *Blocks) Back(mark []int) { clear(b.used[copy(b.used, mark):]) }
 
+// Sum is the number of elements that are handed out.
+func (b *Blocks) Sum() (sum int) {
+	for _, n := range b.used {
+		sum += n
+	}
+	return sum
+}
+
 // arena hands out memory of the CPU, and keeps it for the next pass: fresh pages cost more
 // than the arithmetic on them.
 type arena struct {
 	Blocks
 	blocks [][]float32
+	most   int // numbers handed out at a time, in all passes
+}
+
+// Reset takes everything back. Several blocks become one with room for the largest pass: passes of many sizes
+// would leave holes in each, and add blocks.
+func (a *arena) Reset() {
+	if len(a.blocks) > 1 {
+		room := a.most + a.most/16
+		*a = arena{most: a.most}
+		if room > largeBlock {
+			debug.FreeOSMemory() // before there is as much again
+		}
+		a.blocks = append(a.blocks, hugepages.Floats(room))
+		a.Add(room, 0)
+	}
+	a.Blocks.Reset()
 }
 
 // Sizes of blocks, in numbers: the first one, and the largest unless one request needs
@@ -67,6 +92,7 @@ func (a *arena) floats(n int) []float32 {
 		a.blocks, i = append(a.blocks, hugepages.Floats(room)), len(a.blocks)
 		a.Add(room, size)
 	}
+	a.most = max(a.most, a.Sum())
 	return a.blocks[i][at : at+n : at+n]
 }
 
