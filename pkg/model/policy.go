@@ -204,8 +204,23 @@ type Work struct {
 	Nominal float64
 	// Executed leaves out the operations that the implementation avoids.
 	Executed float64
+	// Frozen is the part of both by weights that are not trained.
+	Frozen float64
 }
 
 // Update is the work of a forward and a backward pass, given the forward pass: the backward pass
-// has two matmuls for each of the forward pass, one for the input and one for the weights.
-func (w Work) Update() Work { return Work{float64(3 * w.Nominal), float64(3 * w.Executed)} }
+// has two matmuls for each of the forward pass, one for the input and one for the weights, if they
+// are trained.
+func (w Work) Update() Work {
+	return Work{Nominal: float64(3*w.Nominal) - w.Frozen, Executed: float64(3*w.Executed) - w.Frozen, Frozen: w.Frozen}
+}
+
+// Plus is the sum.
+func (w Work) Plus(v Work) Work {
+	return Work{w.Nominal + v.Nominal, w.Executed + v.Executed, w.Frozen + v.Frozen}
+}
+
+// Times is the work a number of times.
+func (w Work) Times(n float64) Work {
+	return Work{float64(n * w.Nominal), float64(n * w.Executed), float64(n * w.Frozen)}
+}

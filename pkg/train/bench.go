@@ -201,8 +201,7 @@ func (t *trainer) benchSteps(ctx context.Context, o BenchOptions, after, n int) 
 		out.reference = append(out.reference, m.Time.RewardS)
 		out.steps = append(out.steps, m.Time.RolloutS+m.Time.RewardS+m.Time.UpdateS)
 		distinct := t.distinctTokens(r.prompts)
-		w := t.Policy.Size().Forward(distinct+r.tokens-len(r.completions), r.tokens)
-		out.work.Nominal, out.work.Executed = out.work.Nominal+w.Nominal, out.work.Executed+w.Executed
+		out.work = out.work.Plus(t.Policy.Size().Forward(distinct+r.tokens-len(r.completions), r.tokens))
 		out.prompts, out.predictions = out.prompts+distinct, out.predictions+r.tokens
 	}
 	return out, nil
@@ -211,14 +210,14 @@ func (t *trainer) benchSteps(ctx context.Context, o BenchOptions, after, n int) 
 // result are the means and medians of the steps' times, and the rates that follow from them.
 func (m *measured) result(o BenchOptions) *BenchResult {
 	n := float64(len(m.steps))
-	sample := model.Work{Nominal: m.work.Nominal / n, Executed: m.work.Executed / n}
+	sample := m.work.Times(1 / n)
 	update := sample.Update()
 	r := &BenchResult{
 		RolloutS: mean(m.rollouts), UpdateS: mean(m.updates), StepS: mean(m.steps), MedianStepS: median(m.steps),
 		PromptTokens: float64(m.prompts) / n, Tokens: float64(m.predictions) / n, Threads: o.Threads,
 	}
 	if o.isDPO() {
-		update.Nominal, update.Executed = update.Nominal+sample.Nominal, update.Executed+sample.Executed
+		update = update.Plus(sample)
 		r.ReferenceS = mean(m.reference)
 	}
 	r.MedianS.Rollout, r.MedianS.Update = median(m.rollouts), median(m.updates)

@@ -293,9 +293,10 @@ func (s Size) Forward(inputs, predictions int) model.Work {
 	if !s.Tied {
 		body -= head
 	}
-	if s.LoRA != nil {
-		body += float64(2 * s.trained())
-	}
 	w := float64(float64(inputs)*body) + float64(float64(predictions)*head)
-	return model.Work{Nominal: w, Executed: w}
+	if s.LoRA == nil {
+		return model.Work{Nominal: w, Executed: w}
+	}
+	all := w + float64(float64(inputs)*float64(2*s.trained()))
+	return model.Work{Nominal: all, Executed: all, Frozen: w}
 }
