@@ -26,11 +26,7 @@ func (b *Blocks) Take(n int) (block, at int, ok bool) {
 // Next is the size of a block of at least n elements: as large as all before it, so that few are
 // partly filled, from least to most unless n is more.
 func (b *Blocks) Next(n, least, most int) int {
-	total := 0
-	for _, size := range b.sizes {
-		total += size
-	}
-	return max(n, min(most, max(least, total)))
+	return max(n, min(most, max(least, sum(b.sizes))))
 }
 
 // Add adds a block of a size, the last one, of which n elements are taken.
@@ -45,12 +41,11 @@ func (b *Blocks) Mark() []int { return slices.Clone(b.used) }
 // Back takes back what was handed out since a mark.
 func (b *Blocks) Back(mark []int) { clear(b.used[copy(b.used, mark):]) }
 
-// Sum is the number of elements that are handed out.
-func (b *Blocks) Sum() (sum int) {
-	for _, n := range b.used {
-		sum += n
+func sum(sizes []int) (all int) {
+	for _, n := range sizes {
+		all += n
 	}
-	return sum
+	return all
 }
 
 // arena hands out memory of the CPU, and keeps it for the next pass: fresh pages cost more
@@ -92,7 +87,7 @@ func (a *arena) floats(n int) []float32 {
 		a.blocks, i = append(a.blocks, hugepages.Floats(room)), len(a.blocks)
 		a.Add(room, size)
 	}
-	a.most = max(a.most, a.Sum())
+	a.most = max(a.most, sum(a.used))
 	return a.blocks[i][at : at+n : at+n]
 }
 

@@ -247,8 +247,7 @@ func testFrozenBits(t *testing.T, bf16 bool) {
 			t.Errorf("%v trainable parameters, want %d", n, net.Params.Count())
 		}
 		// The gradient of a frozen weight is not computed: it has two of three matmuls.
-		size := net.size()
-		work, base := size.Forward(10, 4), full.size().Forward(10, 4)
+		work, base := net.size().Forward(10, 4), full.size().Forward(10, 4)
 		if got, want := work.Update().Executed, 3*work.Executed-base.Executed; work.Executed <= base.Executed || got != want {
 			t.Errorf("an update has %v operations, want %v: %v forward, %v of them by frozen weights", got, want, work.Executed, base.Executed)
 		}

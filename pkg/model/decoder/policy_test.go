@@ -60,7 +60,7 @@ func sameWithSeveralSettings(t *testing.T, s *sampler, prompts [][]int, opt mode
 
 // A group of more completions than are sampled together is that of several calls, by its random numbers.
 func largeGroups(t *testing.T, s *sampler, prompts [][]int, opt model.Sampling) {
-	together := chunkRows(1) // the numbers are few
+	together := chunkRows(1) // as many as with the few keys and values of a small network
 	group := 2*together + 3
 	draws := model.Draws{Stream: rng.New(3, 4), C: 7}
 	all, err := s.Sample(prompts, group, opt, draws)

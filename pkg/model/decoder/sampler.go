@@ -153,9 +153,10 @@ func (n *Network) CheckPrompts(prompts [][]int, group int, opt model.Sampling) e
 	return nil
 }
 
-// chunkRows is the number of completions that are sampled together, if each has so many numbers as keys
-// and values. A chunk waits for its longest completion, so a large one is faster, up to a gigabyte.
-func chunkRows(numbers int) int { return min(256, max(64, 1<<28/max(1, numbers))) }
+// chunkRows is the number of completions that are sampled together; floats is the length of one completion's
+// keys and values. A chunk takes as long as its longest completion, so large chunks are faster. Beyond 64
+// completions the keys and values of a chunk take at most a gigabyte.
+func chunkRows(floats int) int { return min(256, max(64, 1<<28/max(1, floats))) }
 
 // readPrompts runs the prompts forward and returns their keys and values, and the
 // normalised last state of each, (prompts, hidden).
