@@ -135,7 +135,7 @@ func TestRecords(t *testing.T) {
 		{"missing", AnswerOptions{Kind: KindText}, Fields{}, `{` + q + `"reply":"a"}`, `line 1: no "answer": its fields are "question", "reply"`},
 		{"nested, missing", AnswerOptions{Kind: KindText}, Fields{Answer: "a.b"}, `{` + q + `"a":{"c":1}}`, `line 1: no "a.b": its fields are "a", "question"`},
 		{"number with a solution", AnswerOptions{}, Fields{Solution: "work"}, `{` + q + `"answer":"1,200","work":"600*2=1200"}`, "Which?|600*2=1200\n#### 1200|1200"},
-		{"number, boxed", AnswerOptions{Extract: "boxed"}, Fields{}, `{` + q + `"answer":"1+1\n#### 2"}`, "Which?|1+1\n#### 2\n\\boxed{2}|2"},
+		{"number, boxed", AnswerOptions{Extract: "boxed"}, Fields{}, `{` + q + `"answer":"1+1\n#### 2"}`, "Which?|1+1\n\\boxed{2}|2"},
 		{"text for a number", AnswerOptions{}, Fields{}, `{` + q + `"answer":"yes"}`, "which is not a plain number either; texts, choices and mathematics need data.answer"},
 		{"math", AnswerOptions{Kind: KindMath, Extract: "boxed"}, Fields{Question: "problem", Answer: "solution"}, `{"problem":"P","solution":"So \\boxed{x+1}."}`, `P|So \boxed{x+1}.|x+1`},
 		{"math, not closed", AnswerOptions{Kind: KindMath}, Fields{}, `{` + q + `"answer":"\\boxed{1"}`, `line 1: "answer" is "\\boxed{1", want a mathematical expression`},

@@ -11,7 +11,7 @@ import (
 
 // setAnswer sets the gold answer and the worked answer of a record. The worked answer is the solution, the answer if
 // it is a text that ends in the gold answer, or only the gold answer where the extraction looks for it. A solution
-// in which the extraction does not find the gold answer gets a last line with it.
+// in which the extraction does not find the gold answer gets a last line with it, in place of a last line "#### N".
 func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
 	a, key := o.Answers, o.Fields.names()[1]
 	var worked string
@@ -54,10 +54,18 @@ func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
 	case worked == "" || a.extract == fromWhole && o.Fields.Solution == "":
 		worked = line
 	case a.extract != fromWhole:
-		worked += "\n" + line
+		worked = strings.TrimLeft(withoutLastAnswer(worked)+"\n"+line, "\n")
 	}
 	p.Answer = worked
 	return nil
+}
+
+// withoutLastAnswer is a worked answer without "#### N", if it ends in that.
+func withoutLastAnswer(text string) string {
+	if _, found := lastAnswer(text); found {
+		text = strings.TrimRight(text[:strings.LastIndex(text, marker)], " \t\n")
+	}
+	return text
 }
 
 // setText sets the gold answer of a text or of mathematics: the answer, the rest of its last line after "####", or
