@@ -26,7 +26,8 @@ func newSFT(s *State) *cobra.Command {
 capability; the second, on a corpus of mixed quality, makes the model use it
 rarely. GRPO then recovers it and teaches no new arithmetic. "make base" rebuilds
 the embedded base model this way, bit for bit. With --model it continues from a
-checkpoint; "sft-smollm2" trains a Llama or Qwen model on worked answers.
+checkpoint; "sft-smollm2" trains a Llama or Qwen model on worked answers of
+generated problems, and "sft-gsm8k" one on those of GSM8K.
 
 Run the same command again to show the record of a finished run; an unfinished
 one starts over. A different recipe in the same folder is an error.`,

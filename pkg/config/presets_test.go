@@ -133,6 +133,7 @@ var hashes = map[string]string{
 	"dr-grpo":             "3d86af05",
 	"gemma3":              "203bf1fe",
 	"grpo-original":       "9f1b63c1",
+	"gsm8k":               "b1834a94",
 	"gspo":                "7c263268",
 	"learned-reward":      "7fcb94b4",
 	"lite-ppo":            "3606210b",

@@ -30,7 +30,7 @@ func formOf(root any) *yamldoc.Form {
 
 // sftNames are the embedded configurations of `grpo sft`; all others are of
 // `grpo train`.
-var sftNames = []string{"base", "sft-smollm2", "teacher"}
+var sftNames = []string{"base", "sft-gsm8k", "sft-smollm2", "teacher"}
 
 // presetFolder has the published methods; their files are also known by their bare names. taskFolder has the built-in
 // tasks, a configuration tasks/NAME and the recipe of its base model, tasks/NAME-base.
