@@ -3,7 +3,6 @@ package decoder
 import (
 	"sync"
 
-	"grpo/internal/hugepages"
 	"grpo/pkg/model/kernel"
 )
 
@@ -70,28 +69,17 @@ func (m Projection) backward(p *kernel.Pool, rows int, x, dy, dx []float32, g Pr
 // whole matmul.
 func (m Projection) backwardPacked(p *kernel.Pool, rows int, dy, dx []float32) {
 	most := m.unpackedRows()
-	s := borrow(most * (m.In + kernel.PanelWidth - 1))
+	s := borrow(most * m.In)
 	defer s.giveBack()
-	w := kernel.NewPacked(most, m.In, func(int) []float32 { return s.x })
 	for from := 0; from < m.Out; from += most {
 		n := min(most, m.Out-from)
-		if m.bf16 {
-			m.unpack(p, from, n, s.x)
-			p.GemmBF16(false, false, rows, m.In, n, dy[from:], m.Out, s.x, m.In, from > 0, dx, m.In)
-			continue
-		}
-		p.PackTransposed(m.packed, from, from+n, &w)
-		p.GemmPacked(false, rows, m.In, n, dy[from:], m.Out, &w, from > 0, dx, m.In)
+		const part = 64 // columns of a task
+		p.Run((n+part-1)/part, func(task, _ int) {
+			lo, hi := task*part, min(n, (task+1)*part)
+			m.packed.Transposed(from+lo, from+hi, s.x[lo*m.In:hi*m.In])
+		})
+		m.gemm(p)(false, false, rows, m.In, n, dy[from:], m.Out, s.x, m.In, from > 0, dx, m.In)
 	}
-}
-
-// unpack writes n rows of the weights to x.
-func (m Projection) unpack(p *kernel.Pool, from, n int, x []float32) {
-	const part = 64 // columns of a task
-	p.Run((n+part-1)/part, func(task, _ int) {
-		lo, hi := task*part, min(n, (task+1)*part)
-		m.packed.Transposed(from+lo, from+hi, x[lo*m.In:hi*m.In])
-	})
 }
 
 // unpackedNumbers bounds the weights that are unpacked at a time. Tests lower it.
@@ -216,7 +204,7 @@ var lent = sync.Pool{New: func() any { return new(borrowed) }}
 func borrow(n int) *borrowed {
 	b := lent.Get().(*borrowed)
 	if cap(b.x) < n {
-		b.x = hugepages.Floats(n)
+		b.x = make([]float32, n)
 	}
 	b.x = b.x[:n]
 	return b

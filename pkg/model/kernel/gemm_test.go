@@ -262,20 +262,9 @@ func TestTransposed(t *testing.T) {
 				sameBits(t, shapeName("transposed", 0, s.k, s.n), got, rows[part[0]*s.k:part[1]*s.k])
 				inBF16.Transposed(part[0], part[1], got)
 				sameBits(t, shapeName("transposed in bf16", 0, s.k, s.n), got, rounded[part[0]*s.k:part[1]*s.k])
-
-				from := part[0] / nr * nr
-				var want, packed Packed
-				PackB(false, part[1]-from, s.k, rows[from*s.k:], s.k, &want)
-				(*Pool)(nil).PackTransposed(&p, from, part[1], &packed)
-				if packed.k != want.k || packed.n != want.n {
-					t.Fatalf("packed transpose is %d×%d, want %d×%d", packed.k, packed.n, want.k, want.n)
-				}
-				sameBits(t, shapeName("packed transpose", 0, s.k, s.n), packed.data, want.data)
 			}
 			mustPanic(t, "too many columns", func() { p.Transposed(0, s.n+1, make([]float32, 2*len(rows)+s.k)) })
 			mustPanic(t, "too little memory", func() { p.Transposed(0, s.n, make([]float32, len(rows)-1)) })
-			mustPanic(t, "half a panel", func() { (*Pool)(nil).PackTransposed(&p, 1, s.n, new(Packed)) })
-			mustPanic(t, "in bf16", func() { (*Pool)(nil).PackTransposed(&inBF16, 0, s.n, new(Packed)) })
 		}
 	})
 }

@@ -79,40 +79,6 @@ func (b *Packed) Transposed(lo, hi int, to []float32) {
 	}
 }
 
-// PackTransposed is [PackB] of the transpose of columns lo to hi-1 of b, which is then of size (hi-lo)×k; lo
-// is a multiple of [PanelWidth], and b is not in bf16.
-func (p *Pool) PackTransposed(b *Packed, lo, hi int, into *Packed) {
-	if lo < 0 || lo%nr != 0 || hi > b.n || lo > hi || b.format != numbers {
-		panic(fmt.Sprintf("kernel: transpose of columns %d to %d of a packed matrix of %d×%d", lo, hi, b.k, b.n))
-	}
-	into.format, into.k, into.n = numbers, hi-lo, b.k
-	wide := roundUp(b.n, nr)
-	into.data = grow(into.data, into.k*roundUp(into.n, nr))
-	p.Run(roundUp(into.n, nr)/nr, func(task, _ int) {
-		i0 := task * nr
-		p0, w := i0/kBlock*kBlock, min(nr, b.k-i0)
-		kb := min(kBlock, b.k-p0)
-		from := b.data[p0*wide+(i0-p0)*nr:] // rows i0.. of panel 0
-		for j := lo; j < hi; j += nr {
-			into.packSquare(j-lo, i0, min(nr, hi-j), w, from[j*kb:])
-		}
-	})
-}
-
-// packSquare writes rows p0 to p0+rows-1 of the panel of column j0 from the columns of a panel of w ≤ nr rows:
-// row p of this panel is the column p-p0 of that one.
-func (b *Packed) packSquare(p0, j0, rows, w int, from []float32) {
-	q0 := p0 / kBlock * kBlock
-	kb := min(kBlock, b.k-q0)
-	to := b.data[q0*roundUp(b.n, nr)+j0*kb+(p0-q0)*nr:][:rows*nr]
-	if w < nr {
-		clear(to)
-	}
-	for j := 0; j < w; j += nr / 2 {
-		packColumns(rows, min(nr/2, w-j), from[j*nr:], nr, to[j:])
-	}
-}
-
 // GemmPacked is [Gemm] with the right-hand matrix packed before by [PackB]. The
 // result has the same bits.
 func GemmPacked(transA bool, m, n, k int, a []float32, lda int, b *Packed, accumulate bool, c []float32, ldc int) {
