@@ -180,6 +180,34 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// TestAnswersInAnotherPlace: the answer is there in place of the line "#### N", with any mode of annotations, and for a
+// Countdown's solution too.
+func TestAnswersInAnotherPlace(t *testing.T) {
+	const gsm = `{"question":"Q","answer":"So 1+1=<<1+1=2>>2.\n#### 2"}`
+	const countdown = `{"question":"Q","nums":[2,3],"target":6,"answer":"So\n#### 2*3"}`
+	for _, c := range []struct {
+		o    AnswerOptions
+		mode AnnotationMode
+		in   string
+		want string
+	}{
+		{AnswerOptions{Extract: "boxed"}, KeepAnnotations, gsm, "So 1+1=<<1+1=2>>2.\n\\boxed{2}"},
+		{AnswerOptions{Extract: "boxed"}, StripAnnotations, gsm, "So 1+1=2.\n\\boxed{2}"},
+		{AnswerOptions{Extract: "boxed"}, EquationAnnotations, gsm, "1+1=2\n\\boxed{2}"},
+		{AnswerOptions{Extract: "boxed"}, EquationAnnotations, `{"question":"Q","answer":"So 2.\n#### 2"}`, "\\boxed{2}"},
+		{AnswerOptions{Extract: "tag"}, EquationAnnotations, gsm, "1+1=2\n<answer>2</answer>"},
+		{AnswerOptions{Kind: KindCountdown, Extract: "tag"}, KeepAnnotations, countdown, "So\n<answer>2*3</answer>"},
+		{AnswerOptions{Kind: KindCountdown}, KeepAnnotations, countdown, "So\n#### 2*3"},
+	} {
+		opt := ReadOptions{Answers: answersOf(t, c.o), Annotations: c.mode}
+		problems, _, err := ReadJSONL(strings.NewReader(c.in), "x.jsonl", opt)
+		expect.OK(t, err)
+		if got := problems[0].Answer; got != c.want {
+			t.Errorf("%+v, %s: %s gives %q, want %q", c.o, c.mode, c.in, got, c.want)
+		}
+	}
+}
+
 func TestCSVOfOtherAnswers(t *testing.T) {
 	opt := ReadOptions{Answers: answersOf(t, AnswerOptions{Kind: KindCountdown})}
 	problems, _, err := ReadFile(named(t, "x.csv", []byte("numbers,target,level\n2 3,6,1\n")), opt)

@@ -54,18 +54,21 @@ func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
 	case worked == "" || a.extract == fromWhole && o.Fields.Solution == "":
 		worked = line
 	case a.extract != fromWhole:
-		worked = strings.TrimLeft(withoutLastAnswer(worked)+"\n"+line, "\n")
+		worked = o.withLastLine(worked, line)
 	}
 	p.Answer = worked
 	return nil
 }
 
-// withoutLastAnswer is a worked answer without "#### N", if it ends in that.
-func withoutLastAnswer(text string) string {
-	if _, found := lastAnswer(text); found {
-		text = strings.TrimRight(text[:strings.LastIndex(text, marker)], " \t\n")
+// withLastLine ends a worked answer in a line with the answer, where the extraction looks for it, in place of a line
+// "#### N" that the extraction does not read. Annotations go first, because equations end in that line; applying them
+// again to the result changes nothing.
+func (o ReadOptions) withLastLine(worked, line string) string {
+	if _, found := lastAnswer(worked); !found || o.Answers.extract == fromMarker {
+		return worked + "\n" + line
 	}
-	return text
+	worked = o.Annotations.Apply(worked)
+	return strings.TrimLeft(strings.TrimRight(worked[:strings.LastIndex(worked, marker)], " \t\n")+"\n"+line, "\n")
 }
 
 // setText sets the gold answer of a text or of mathematics: the answer, the rest of its last line after "####", or
@@ -250,7 +253,7 @@ func (o ReadOptions) setCountdown(p *Problem, values map[string]any) error {
 	case gradeCountdown(expression, p.Gold).Right && expression == p.Answer:
 		p.Answer = written
 	case gradeCountdown(expression, p.Gold).Right && written != "":
-		p.Answer += "\n" + written
+		p.Answer = o.withLastLine(p.Answer, written)
 	default:
 		return fmt.Errorf("%q is %q, want an expression for %s", clip(key), clip(expression), clip(p.Gold))
 	}
