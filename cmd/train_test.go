@@ -157,6 +157,7 @@ func TestTwoProcessesOnOneFolder(t *testing.T) {
 	long(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	first := startRun(t, dir)
+	expect.OK(t, first.Process.Signal(syscall.SIGSTOP)) // it would be done before two others have started
 	for _, args := range [][]string{slow(dir), {"train", "--resume", dir}} {
 		second := grpo(t, args...)
 		if got := code(t, second.Run()); got != exitFailed {
