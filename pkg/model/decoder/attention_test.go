@@ -164,3 +164,59 @@ func TestLossInParts(t *testing.T) {
 		}
 	}
 }
+
+// TestFrozenHead: under a frozen head, gradients from those of the log-probabilities equal those from the
+// logits. A loss that uses the entropy, however little, takes the logits.
+func TestFrozenHead(t *testing.T) {
+	old := []int{lossRows, lossKept}
+	defer func() { lossRows, lossKept = old[0], old[1] }()
+	lossRows, lossKept = 7, 0
+	for _, softcap := range []float64{0, 2} {
+		r := rand.New(rand.NewSource(3))
+		full := randomNetwork(r)
+		full.Config.FinalSoftcap = softcap
+		net, err := freeze(full.Config, false, true, func(name string, out []float32) error {
+			for _, x := range full.Params.Tensors() {
+				if x.Name == name {
+					copy(out, x.Data)
+				}
+			}
+			return nil
+		})
+		expect.OK(t, err)
+		lora := hf.LoRA{Rank: 3, Alpha: 6, Targets: []string{"q_proj", "down_proj"}}
+		net.attach(&lora, newAdapters(net.Config, lora, 1))
+		segments := completionTree(r, net.Config.Vocab)
+		var places, targets []int
+		for _, s := range segments {
+			for range s.Tokens {
+				places, targets = append(places, len(places)), append(targets, r.Intn(net.Config.Vocab))
+			}
+		}
+		run := func(dentropy float32) []float32 {
+			g := net.Params.Zeros()
+			gradients(t, newTestGraph(t, net, net.gradients(g), segments, 2), places, targets, 0.8,
+				func(logp, _ []float32) ([]float32, []float32) {
+					d := make([]float32, len(logp))
+					d[len(d)-1] = dentropy
+					return logp, d
+				})
+			return g.Flat
+		}
+		got, want := run(0), run(1e-30)
+		most := float32(0)
+		for _, x := range want {
+			most = max(most, float32(math.Abs(float64(x))))
+		}
+		same := true
+		for i, w := range want {
+			same = same && got[i] == w
+			if !(math.Abs(float64(got[i]-w)) <= 1e-5*float64(most)) {
+				t.Fatalf("soft cap %v: gradient %d is %v, want %v of at most %v", softcap, i, got[i], w, most)
+			}
+		}
+		if same || most == 0 {
+			t.Errorf("soft cap %v: both took the same way (largest gradient %v)", softcap, most)
+		}
+	}
+}

@@ -134,6 +134,9 @@ func (s Size) pass(b model.BatchSize, backward bool, threads int) float64 {
 	if s.FinalSoftcap != 0 {
 		head += float64(most) * float64(s.Vocab)
 	}
+	if s.LoRA != nil && (s.FinalSoftcap != 0 || most < places) {
+		head += float64(places) * h // see headOp.towards
+	}
 	matrices := 2.0
 	if s.AttnSoftcap != 0 {
 		matrices++
