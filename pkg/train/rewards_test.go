@@ -257,3 +257,10 @@ func TestRewardTime(t *testing.T) {
 		t.Errorf("%+v after a reward of %v", m.Time, pause)
 	}
 }
+
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -280,13 +280,6 @@ func scored(rewards []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(rewards), math.IsNaN)
 }
 
-func one(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 func mean(x []float64) float64 {
 	var sum float64
 	for _, v := range x {
