@@ -111,6 +111,13 @@ func near(t *testing.T, what string, got float32, want float64) {
 // Logits, log-probabilities, gradients of the adapters and merged weights equal PEFT's;
 // without the adapters the logits are those of the base.
 func TestGoldenLoRA(t *testing.T) {
+	t.Run("logits kept", testGoldenLoRA)
+	defer func(rows, kept int) { lossRows, lossKept = rows, kept }(lossRows, lossKept)
+	lossRows, lossKept = 7, 0
+	t.Run("logits in parts", testGoldenLoRA)
+}
+
+func testGoldenLoRA(t *testing.T) {
 	eachAdapter(t, false, func(t *testing.T, net, full *Network, l hf.LoRA, c *loraCase) {
 		if l.Rank != c.Rank || l.Alpha != c.Alpha || l.UseRSLoRA != c.RSLoRA || len(l.Targets) != len(c.Targets) {
 			t.Errorf("the adapter is %+v, want rank %d, alpha %v, rslora %v, %v", l, c.Rank, c.Alpha, c.RSLoRA, c.Targets)
