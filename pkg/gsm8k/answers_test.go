@@ -181,7 +181,7 @@ func TestRecords(t *testing.T) {
 }
 
 // TestAnswersInAnotherPlace: the answer is there in place of the line "#### N", with any mode of annotations, and for a
-// Countdown's solution too.
+// Countdown's solution and SVAMP's equation too.
 func TestAnswersInAnotherPlace(t *testing.T) {
 	const gsm = `{"question":"Q","answer":"So 1+1=<<1+1=2>>2.\n#### 2"}`
 	const countdown = `{"question":"Q","nums":[2,3],"target":6,"answer":"So\n#### 2*3"}`
@@ -198,9 +198,14 @@ func TestAnswersInAnotherPlace(t *testing.T) {
 		{AnswerOptions{Extract: "tag"}, EquationAnnotations, gsm, "1+1=2\n<answer>2</answer>"},
 		{AnswerOptions{Kind: KindCountdown, Extract: "tag"}, KeepAnnotations, countdown, "So\n<answer>2*3</answer>"},
 		{AnswerOptions{Kind: KindCountdown}, KeepAnnotations, countdown, "So\n#### 2*3"},
+		{AnswerOptions{Extract: "boxed"}, StripAnnotations, "[" + svampOne + "]", "76-25=51\n\\boxed{51}"},
+		{AnswerOptions{Extract: "boxed"}, KeepAnnotations, `[{"Body":"b","Question":"q","Answer":5}]`, "\\boxed{5}"},
+		{AnswerOptions{Extract: "whole"}, KeepAnnotations, "[" + svampOne + "]", "51"},
+		{AnswerOptions{Kind: KindText, Extract: "tag"}, KeepAnnotations, "[" + svampOne + "]", "76-25=<<76-25=51>>51\n<answer>51</answer>"},
+		{AnswerOptions{Kind: KindNone}, KeepAnnotations, "[" + svampOne + "]", "76-25=<<76-25=51>>51\n#### 51"},
 	} {
 		opt := ReadOptions{Answers: answersOf(t, c.o), Annotations: c.mode}
-		problems, _, err := ReadJSONL(strings.NewReader(c.in), "x.jsonl", opt)
+		problems, _, err := ReadFile(named(t, "x.json", []byte(c.in)), opt)
 		expect.OK(t, err)
 		if got := problems[0].Answer; got != c.want {
 			t.Errorf("%+v, %s: %s gives %q, want %q", c.o, c.mode, c.in, got, c.want)

@@ -43,7 +43,12 @@ func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
 	if err != nil {
 		return err
 	}
-	line := a.Write(p.Gold)
+	return o.setWorked(p, worked, key)
+}
+
+// setWorked sets the worked answer of a record from that of its field key, or of its solution; see setAnswer.
+func (o ReadOptions) setWorked(p *Problem, worked, key string) error {
+	a, line := o.Answers, o.Answers.Write(p.Gold)
 	if line != "" && !a.Grade(line, true, *p).Right {
 		name, _ := a.ExtractedFrom()
 		return fmt.Errorf("the answer %q of %q can't be given where reward.extract (%s) looks for it", clip(p.Gold),

@@ -103,9 +103,14 @@ func (o ReadOptions) parseElement(raw []byte) (Problem, error) {
 	case o.Answers.kind == KindChoice || o.Answers.kind == KindCountdown:
 		return Problem{}, fmt.Errorf("it is in SVAMP's form, whose answers are numbers, not of the kind %s", o.Answers.kind)
 	}
-	return parseSVAMP(raw)
+	p, err := parseSVAMP(raw)
+	if err == nil && o.Answers.kind != KindNone {
+		err = o.setWorked(&p, p.Answer, "Answer")
+	}
+	return p, err
 }
 
+// parseSVAMP makes GSM8K's form of an element of SVAMP: its worked answer is the equation and the line "#### N".
 func parseSVAMP(raw []byte) (p Problem, err error) {
 	fields, err := decodeObject(raw, "SVAMP's", "Body", "Question", "Answer")
 	if err != nil {
