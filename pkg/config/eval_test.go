@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -129,6 +131,34 @@ func TestOnlyOneSplit(t *testing.T) {
 			t.Errorf("%q %s: %v", c.only, c.set, err)
 		case r.Config.Eval.MaxTokens != c.tokens:
 			t.Errorf("%q %s: eval.max_tokens %d, want %d", c.only, c.set, r.Config.Eval.MaxTokens, c.tokens)
+		}
+	}
+}
+
+// TestValSizeOfReaders: a command that only reads takes the number of validation problems that its user asks for,
+// unless the number of the last evaluation is asked for as strongly.
+func TestValSizeOfReaders(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	expect.OK(t, os.WriteFile(file, []byte("data: {val_size: 16}\neval: {final_size: 64}\n"), 0o600))
+	for _, c := range []struct {
+		only, set, env string
+		want           int
+	}{
+		{"val", "", "", 64},
+		{"val", "val_size=8", "", 0},
+		{"val", "val_size=128", "", 0},
+		{"val", "", "GRPO_DATA_VAL_SIZE=8", 0},
+		{"val", "val_size=8 final_size=32", "", 32},
+		{"", "val_size=8", "", 64},
+	} {
+		o := LoadOptions{Path: file, Only: c.only, Set: strings.Fields(c.set)}
+		if c.env != "" {
+			o.Env = []string{c.env}
+		}
+		r, err := Load(o)
+		expect.OK(t, err)
+		if got := r.Config.Eval.FinalSize; got != c.want {
+			t.Errorf("%+v: eval.final_size %d", c, got)
 		}
 	}
 }

@@ -107,6 +107,7 @@ func loadFrom[T Root](files []*source, opts LoadOptions, defaults T) (*Loaded[T]
 	problems = append(problems, over.problems...)
 	if len(problems) == 0 {
 		out.useWholeFiles()
+		out.useValSize(opts.Only)
 		out.useTask()
 		problems = out.useCheckpoints(opts, broken)
 		out.useLoRARate()

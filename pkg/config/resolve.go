@@ -127,6 +127,16 @@ func (l *Loaded[T]) useWholeFiles() {
 	}
 }
 
+// useValSize lets a command that trains nothing evaluate as many validation problems as its user asks for, not those
+// of a run's last evaluation.
+func (l *Loaded[T]) useValSize(only string) {
+	const path = "data.val_size"
+	c, ok := any(&l.Config).(*Config)
+	if by := l.origins[path].Source; ok && only != "" && by >= SourceEnv && c.Eval.FinalSize > 0 {
+		l.adopt("eval.final_size", 0, path, by-1)
+	}
+}
+
 // loraRate is how much higher the learning rate of adapters is than that of all weights
 // (Schulman and Thinking Machines Lab, "LoRA without regret", 2025).
 const loraRate = 10
