@@ -72,6 +72,7 @@ func (r Request) Find(note func(string)) (*Subject, error) {
 func (s *Subject) weights(func(string)) error {
 	load := func(init, flag string) (config.Config, error) {
 		o := s.Load
+		o.Only = s.Split
 		if init != "" {
 			o.Flags = append(o.Flags[:len(o.Flags):len(o.Flags)], config.Flag{Key: "model.init", Name: flag, Value: init})
 		}
