@@ -224,3 +224,25 @@ func TestTinyLMHasNoBF16(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A worked example of the prompt without an answer where the verifier looks is noted.
+func TestExamplesWithoutAnAnswer(t *testing.T) {
+	boxed := filepath.Join(t.TempDir(), "few.jsonl")
+	expect.OK(t, os.WriteFile(boxed, []byte(`{"question":"1+1?","answer":"\\boxed{2}"}`+"\n"), 0o600))
+	for _, c := range []struct {
+		set  []string
+		want bool
+	}{
+		{nil, false},
+		{[]string{"reward.extract=last_number"}, false},
+		{[]string{"reward.extract=boxed"}, true},
+		{[]string{"reward.extract=boxed", "few_shot_file=" + boxed}, false},
+		{[]string{"few_shot_file=" + boxed}, true},
+		{[]string{"reward.extract=boxed", "few_shot=0"}, false},
+	} {
+		w := watched(t, tinyDecoder(t, append(c.set, "train.n_grpo_steps=1")...), t.TempDir())
+		if got := strings.Contains(strings.Join(w.notes, "\n"), "worked example 1"); got != c.want {
+			t.Errorf("%v: notes %q", c.set, w.notes)
+		}
+	}
+}

@@ -7,7 +7,9 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
+	"grpo/pkg/gsm8k"
 	"grpo/pkg/infer"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -80,6 +82,7 @@ func (t *trainer) noteObstacles() {
 	if note := cutNote(t.cfg); note != "" {
 		t.note("%s", note)
 	}
+	t.noteExamples()
 	outside := 0
 	for _, x := range p.Train {
 		if !t.Policy.Knows(x.Question) {
@@ -118,6 +121,26 @@ func (t *trainer) noteObstacles() {
 	if base, seed := recipe.Config.Data.GeneratorSeed, t.cfg.Data.GeneratorSeed; base != seed {
 		t.note("the base model was made from the problems of data.generator_seed %d: with %d, the validation, "+
 			"test and unseen problems include questions that it was trained on", base, seed)
+	}
+}
+
+// noteExamples notes a worked example of the prompt whose answer the verifier does not find: completions follow it.
+func (t *trainer) noteExamples() {
+	a := t.cfg.Answers()
+	if t.data.template.FewShot == 0 || a.Kind() == gsm8k.KindNone || t.cfg.Eval.Reward != "" {
+		return
+	}
+	examples, err := policy.FewShot(t.cfg.Data)
+	if err != nil {
+		return // the template has them, so they could be read a moment ago
+	}
+	where, _ := a.ExtractedFrom()
+	for i, x := range examples {
+		if !a.Grade(x.Answer, true, gsm8k.Problem{}).Formatted {
+			t.note("worked example %d of the prompt has no answer where reward.extract (%s) looks, and completions "+
+				"will follow it: name a data.few_shot_file whose answers have the form, or another reward.extract", i+1, where)
+			return
+		}
 	}
 }
 
