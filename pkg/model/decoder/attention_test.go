@@ -130,18 +130,23 @@ func TestTreeGradients(t *testing.T) {
 	}
 }
 
+// everyPlace are all places of segments, each with a random target.
+func everyPlace(r *rand.Rand, segments []Segment, vocab int) (places, targets []int) {
+	for _, s := range segments {
+		for range s.Tokens {
+			places, targets = append(places, len(places)), append(targets, r.Intn(vocab))
+		}
+	}
+	return places, targets
+}
+
 // TestLossInParts: log-probabilities do not depend on how many rows of logits there are
 // at a time and whether they are kept, and gradients do so by rounding alone.
 func TestLossInParts(t *testing.T) {
 	r := rand.New(rand.NewSource(2))
 	net := randomNetwork(r)
 	segments := completionTree(r, net.Config.Vocab)
-	var places, targets []int
-	for _, s := range segments {
-		for range s.Tokens {
-			places, targets = append(places, len(places)), append(targets, r.Intn(net.Config.Vocab))
-		}
-	}
+	places, targets := everyPlace(r, segments, net.Config.Vocab)
 	run := func() (logp, grads []float32) {
 		g := NewNetwork(net.Config)
 		logp, _ = gradients(t, newTestGraph(t, net, g, segments, 2), places, targets, 0.8,
@@ -175,24 +180,12 @@ func TestFrozenHead(t *testing.T) {
 		r := rand.New(rand.NewSource(3))
 		full := randomNetwork(r)
 		full.Config.FinalSoftcap = softcap
-		net, err := freeze(full.Config, false, true, func(name string, out []float32) error {
-			for _, x := range full.Params.Tensors() {
-				if x.Name == name {
-					copy(out, x.Data)
-				}
-			}
-			return nil
-		})
+		net, err := freeze(full.Config, false, true, tensorsOf(full))
 		expect.OK(t, err)
 		lora := hf.LoRA{Rank: 3, Alpha: 6, Targets: []string{"q_proj", "down_proj"}}
 		net.attach(&lora, newAdapters(net.Config, lora, 1))
 		segments := completionTree(r, net.Config.Vocab)
-		var places, targets []int
-		for _, s := range segments {
-			for range s.Tokens {
-				places, targets = append(places, len(places)), append(targets, r.Intn(net.Config.Vocab))
-			}
-		}
+		places, targets := everyPlace(r, segments, net.Config.Vocab)
 		run := func(dentropy float32) []float32 {
 			g := net.Params.Zeros()
 			gradients(t, newTestGraph(t, net, net.gradients(g), segments, 2), places, targets, 0.8,

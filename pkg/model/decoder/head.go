@@ -98,21 +98,24 @@ func (o *headOp) Forward(in []G.Value) (G.Value, error) {
 	if o.grads != nil && c.FinalSoftcap != 0 {
 		o.slope = o.mem.floats(o.most * c.Vocab)
 	}
-	if o.grads == nil || o.keep || o.grads.Head.W != nil || o.net.Head.Ranks() > 0 {
+	if o.grads == nil || o.keep || o.grads.Head.W != nil {
 		o.each(false, func(int, int, []float32) {})
 		return o.out.T, nil
 	}
 	ones := slices.Repeat([]float32{1}, o.most)
 	o.towards = o.mem.floats(len(o.places) * c.Hidden)
 	o.each(false, func(from, n int, d []float32) {
-		o.pool.LogSoftmaxBackward(n, c.Vocab, d, nil, nil, o.targets[from:from+n], ones, nil, o.inv, d)
-		o.backwardHead(n, d, o.towards[from*c.Hidden:])
+		o.backwardHead(from, n, d, ones, nil, o.towards[from*c.Hidden:])
 	})
 	return o.out.T, nil
 }
 
-// backwardHead writes the gradient of n rows of states to drows, from that of their logits.
-func (o *headOp) backwardHead(n int, d, drows []float32) {
+// backwardHead writes the gradient of n rows of states to drows, from the gradients of the log-probabilities and
+// entropies of the n places from the given one on (without dentropy: 0). Of their probabilities d it makes the
+// gradient of their logits, and adds the gradient of the head's weights.
+func (o *headOp) backwardHead(from, n int, d, dlogp, dentropy, drows []float32) {
+	o.pool.LogSoftmaxBackward(n, o.net.Config.Vocab, d, o.logProb()[from:], o.entropy()[from:], o.targets[from:from+n],
+		dlogp, dentropy, o.inv, d)
 	if o.slope != nil {
 		o.pool.Multiply(d[:n*o.net.Config.Vocab], o.slope)
 	}
@@ -126,8 +129,7 @@ func (o *headOp) AllocateGrads() ([]*tensor.Dense, error) {
 }
 
 func (o *headOp) Backward(vals []G.Value) error {
-	h, vocab, logp, entropy := o.net.Config.Hidden, o.net.Config.Vocab, o.logProb(), o.entropy()
-	d := fused.Floats(vals[4])
+	h, d := o.net.Config.Hidden, fused.Floats(vals[4])
 	dlogp, dentropy := d[:len(o.places)], d[len(o.places):]
 	dfinal := o.states()
 	clear(dfinal)
@@ -138,9 +140,7 @@ func (o *headOp) Backward(vals []G.Value) error {
 	} else {
 		drows := o.mem.floats(o.most * h)
 		o.each(true, func(from, n int, d []float32) {
-			o.pool.LogSoftmaxBackward(n, vocab, d, logp[from:], entropy[from:], o.targets[from:from+n], dlogp[from:],
-				dentropy[from:], o.inv, d)
-			o.backwardHead(n, d, drows)
+			o.backwardHead(from, n, d, dlogp[from:], dentropy[from:], drows)
 			for i, at := range o.places[from : from+n] {
 				kernel.Axpy(1, drows[i*h:(i+1)*h], dfinal[at*h:(at+1)*h])
 			}

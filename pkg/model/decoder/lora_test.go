@@ -88,6 +88,19 @@ func eachAdapter(t *testing.T, bf16 bool, f func(t *testing.T, net, full *Networ
 	}
 }
 
+// tensorsOf reads the tensors of a network.
+func tensorsOf(n *Network) func(name string, out []float32) error {
+	return func(name string, out []float32) error {
+		for _, x := range n.Params.Tensors() {
+			if x.Name == name {
+				copy(out, x.Data)
+				return nil
+			}
+		}
+		return errors.New("no such tensor")
+	}
+}
+
 // logits are those of every token of segments.
 func logits(t *testing.T, net *Network, segments []Segment, threads int) []float32 {
 	t.Helper()
@@ -261,15 +274,7 @@ func testFrozenBits(t *testing.T, bf16 bool) {
 		if bf16 == (net.digest() == full.Params.Hash()) { // rounded weights have another
 			t.Error("the digest of the frozen weights is not their hash")
 		}
-		unpacked, err := freeze(net.Config, bf16, false, func(name string, out []float32) error {
-			for _, x := range full.Params.Tensors() {
-				if x.Name == name {
-					copy(out, x.Data)
-					return nil
-				}
-			}
-			return errors.New("no such tensor")
-		})
+		unpacked, err := freeze(net.Config, bf16, false, tensorsOf(full))
 		if err != nil || unpacked.digest() != net.digest() {
 			t.Errorf("the weights for other devices have another digest (error %v)", err)
 		}
