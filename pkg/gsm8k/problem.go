@@ -67,8 +67,8 @@ type Template struct {
 	Trim bool
 	// Complete: the prompt includes the begin token, if there is one; a tokenizer adds none.
 	Complete bool
-	// FewShot is the number of worked examples in Prefix.
-	FewShot int
+	// Examples are the worked examples in Prefix.
+	Examples []Turn
 	// Stop has texts that end a completion, beside end tokens.
 	Stop []string
 }
@@ -120,7 +120,7 @@ func FewShotTemplate(examples []Turn) Template {
 	for _, x := range examples {
 		fmt.Fprintf(&b, "Question: %s\nAnswer:\n%s\n\n", x.Question, x.Answer)
 	}
-	return Template{Name: "few_shot", Prefix: b.String() + "Question: ", Suffix: "\nAnswer:\n", FewShot: len(examples)}
+	return Template{Name: "few_shot", Prefix: b.String() + "Question: ", Suffix: "\nAnswer:\n", Examples: examples}
 }
 
 // LookupTemplate returns the template with this name. The error lists the known

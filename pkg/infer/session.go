@@ -130,7 +130,7 @@ func CheckContext(m *policy.Model, t gsm8k.Template, sets ...PromptSet) error {
 			continue
 		}
 		p, fix := s.Problems[slices.Index(lengths, longest)], ""
-		if t.FewShot > 0 {
+		if len(t.Examples) > 0 {
 			fix = ", use fewer worked examples (data.few_shot)"
 		}
 		return config.Invalid(fmt.Errorf("encode the prompts of the split %q: that of problem %q has %d tokens; "+

@@ -62,7 +62,7 @@ func ShowPrompts(cfg config.Config, split string, n int) (*Prompts, error) {
 		return nil, err
 	}
 	m, t, tok := s.model, s.template, s.model.Tokenizer
-	out := &Prompts{Template: t.Name, FewShot: t.FewShot, Split: split, Context: m.Context,
+	out := &Prompts{Template: t.Name, FewShot: len(t.Examples), Split: split, Context: m.Context,
 		Special: m.Special(s.Config.Data), Stop: t.Stop}
 	chosen = chosen[:min(n, len(chosen))]
 	for i, ids := range policy.EncodePrompts(tok, t, chosen) {

@@ -147,7 +147,7 @@ func (m *Model) Template(d config.Data) (gsm8k.Template, error) {
 func (m *Model) frame(d config.Data) (gsm8k.Template, error) {
 	switch d.PromptTemplate {
 	case "few_shot":
-		few, err := FewShot(d)
+		few, err := fewShot(d)
 		return gsm8k.FewShotTemplate(few), err
 	case "chat":
 		return m.chat(d)
@@ -166,7 +166,7 @@ func (m *Model) chat(d config.Data) (gsm8k.Template, error) {
 		return gsm8k.Template{}, config.Invalid(fmt.Errorf("data.prompt_template (chat): model.init (%s) is not a "+
 			"Hugging Face folder or a GGUF file", init))
 	}
-	few, err := FewShot(d)
+	few, err := fewShot(d)
 	if err != nil {
 		return gsm8k.Template{}, err
 	}
@@ -179,15 +179,15 @@ func (m *Model) chat(d config.Data) (gsm8k.Template, error) {
 		return gsm8k.Template{}, config.Invalid(fmt.Errorf("data.prompt_template (chat): %s: %w", init, err))
 	}
 	return gsm8k.Template{Name: "chat", Prefix: f.Before, Suffix: f.After, Trim: f.Trim, Complete: true,
-		FewShot: len(few)}, nil
+		Examples: few}, nil
 }
 
 // KnownCharacter reports whether TinyLM's vocabulary has a token for a character.
 func KnownCharacter(r rune) bool { return tokenizer.Known(r) }
 
-// FewShot returns the worked examples before the question of a chat or of few_shot: those of
+// fewShot returns the worked examples before the question of a chat or of few_shot: those of
 // data.few_shot_file, or built-in ones.
-func FewShot(d config.Data) ([]gsm8k.Turn, error) {
+func fewShot(d config.Data) ([]gsm8k.Turn, error) {
 	if d.FewShotFile == "" {
 		return gsm8k.Worked(d.FewShot), nil
 	}

@@ -8,7 +8,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
-	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
 )
@@ -39,16 +38,12 @@ func failed(step int, format string, args ...any) error {
 // checkSplits: no evaluation problem is a training problem, or a worked example of the user's.
 func (t *trainer) checkSplits() error {
 	p := t.data.problems
-	shown, err := policy.FewShot(t.cfg.Data)
-	if err != nil {
-		return err
-	}
 	for _, s := range p.Evaluated() {
 		if n := gsm8k.Overlap(p.Train, s.Problems); n > 0 {
 			return fmt.Errorf("load problems: %d questions of the split %q are also training questions: "+
 				"its metrics would include problems that were trained on", n, s.Name)
 		}
-		for i, turn := range shown {
+		for i, turn := range t.data.template.Examples {
 			same := func(x gsm8k.Problem) bool { return x.Question == turn.Question }
 			if t.cfg.Data.FewShotFile != "" && slices.ContainsFunc(s.Problems, same) {
 				return config.Invalid(fmt.Errorf("load problems: the question of worked example %d in %s is also in the split %q: "+

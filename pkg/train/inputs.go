@@ -123,7 +123,7 @@ func hashProblems(p *dataset.Splits, t gsm8k.Template) string {
 			}
 		}
 	}
-	if t.FewShot > 0 || t.Name == "chat" {
+	if len(t.Examples) > 0 || t.Name == "chat" {
 		write(t.Prefix)
 		write(t.Suffix)
 	}

@@ -9,7 +9,6 @@ import (
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/infer"
-	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -127,16 +126,12 @@ func (t *trainer) noteObstacles() {
 // noteExamples notes a worked example of the prompt whose answer the verifier does not find: completions follow it.
 func (t *trainer) noteExamples() {
 	a := t.cfg.Answers()
-	if t.data.template.FewShot == 0 || a.Kind() == gsm8k.KindNone || t.cfg.Eval.Reward != "" {
+	if a.Kind() == gsm8k.KindNone || t.cfg.Eval.Reward != "" {
 		return
 	}
-	examples, err := policy.FewShot(t.cfg.Data)
-	if err != nil {
-		return // the template has them, so they could be read a moment ago
-	}
-	where, _ := a.ExtractedFrom()
-	for i, x := range examples {
+	for i, x := range t.data.template.Examples {
 		if !a.Grade(x.Answer, true, gsm8k.Problem{}).Formatted {
+			where, _ := a.ExtractedFrom()
 			t.note("worked example %d of the prompt has no answer where reward.extract (%s) looks, and completions "+
 				"will follow it: name a data.few_shot_file whose answers have the form, or another reward.extract", i+1, where)
 			return
