@@ -57,6 +57,7 @@ samples only these. The folder of an audit as the argument draws its page again.
   grpo audit results/sweep-1a2b3c4d --arm lr=1e-3 --out results/audit
   grpo audit runs/seed=1 runs/seed=2 runs/seed=3 runs/seed=4 --samples 64
   grpo audit results/train-1a2b3c4d --split unseen --no-placebo
+  grpo audit gsm8k-run --problems 128 --samples 16
   grpo audit --model tuned --base SmolLM2-135M-Instruct -c smollm2 --set data.val_size=128
   grpo audit results/audit-1a2b3c4d`,
 		Args: takes("folders of runs, or of one sweep or audit", 0, -1),
@@ -76,7 +77,7 @@ samples only these. The folder of an audit as the argument draws its page again.
 				return usagef(cmd, "--placebo and --no-placebo exclude each other")
 			}
 			if len(args) == 1 && report.IsAudit(args[0]) {
-				if name := changed(cmd, "arm", "which", "placebo", "samples", "split", "out", "fresh"); name != "" {
+				if name := changed(cmd, "arm", "which", "placebo", "samples", "problems", "split", "out", "fresh"); name != "" {
 					return usagef(cmd, "%s is an audit, whose page is drawn again: leave out --%s", args[0], name)
 				}
 				o.drawn = args[0]
@@ -95,6 +96,7 @@ samples only these. The folder of an audit as the argument draws its page again.
 	addSplit(c, &o.ask.Split, rundir.SplitVal, "problems to sample")
 	addWhich(c, &o.ask.Which, "last", "; best if the run kept no other")
 	countVar(c.Flags(), &o.ask.Samples, "samples", 64, 2, stats.MaxChoose, "completions of each problem")
+	countVar(c.Flags(), &o.ask.Problems, "problems", 0, 0, maxCount, "the first problems of the split (0 = all)")
 	c.Flags().BoolVar(&o.placebo, "placebo", false, "train the placebos (the default for TinyLM)")
 	c.Flags().BoolVar(&o.noPlacebo, "no-placebo", false, "do not train placebos")
 	countVar(c.Flags(), &o.jobs, "jobs", 0, 0, maxCount, "placebo runs in parallel (0 = one per core)")

@@ -227,8 +227,9 @@ first completions of the step's rollout batch, of other problems at each step.`,
 	f.BoolVar(&o.filter.Wrong, "wrong", false, "only problems that are wrong after their last step")
 	f.BoolVar(&o.filter.Changed, "changed", false, "only problems that were right at one step and wrong at another")
 	f.StringVar(&o.filter.Split, "split", rundir.SplitVal,
-		"the `set` of problems: val, unseen, test, train or a set of eval.sets")
-	complete(c, "split", func() []string { return evalSplits }, cobra.ShellCompDirectiveNoFileComp)
+		"the `set` of problems: val, val_final, unseen, test, train or a set of eval.sets")
+	complete(c, "split", func() []string { return append([]string{rundir.SplitFinal}, evalSplits...) },
+		cobra.ShellCompDirectiveNoFileComp)
 	f.BoolVar(&greedy, "greedy", false, "completions of greedy decoding instead of sampled ones")
 	addJSON(c, &o.json)
 	return c

@@ -67,7 +67,7 @@ func (s *Subject) sample(ctx context.Context, logs *rundir.AuditLogs, o Options)
 	opts := o.Infer
 	opts.Config = s.Config
 	sampled, err := infer.Audit(ctx, infer.AuditOptions{
-		Options: opts, Trained: s.Trained, Split: s.Split, Samples: s.Samples, Logs: logs})
+		Options: opts, Trained: s.Trained, Split: s.Split, Problems: s.Problems, Samples: s.Samples, Logs: logs})
 	if err != nil {
 		return nil, err
 	}

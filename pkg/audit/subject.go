@@ -28,9 +28,10 @@ type Request struct {
 	Load        config.LoadOptions // of the weights: the problems and how completions are sampled
 	Model, Base string             // the trained and the initial weights; Base empty: the configuration's
 
-	Which   string // checkpoint of a run: last or best
-	Split   string
-	Samples int // completions of each problem
+	Which    string // checkpoint of a run: last or best
+	Split    string
+	Problems int // the first ones of the split; 0 = all
+	Samples  int // completions of each problem
 }
 
 // Subject are the policies of a request.
@@ -61,6 +62,9 @@ func (r Request) Find(note func(string)) (*Subject, error) {
 	s.Decoder = m.IsDecoder()
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s %s %s %d\n", config.Hash(s.Config), r.Which, r.Split, r.Samples) // never fails
+	if r.Problems > 0 {
+		_, _ = fmt.Fprintf(h, "%d problems\n", r.Problems)
+	}
 	for _, t := range s.Trained {
 		_, _ = fmt.Fprintf(h, "%d %s\n", t.Config.Seed, config.Hash(t.Config))
 	}

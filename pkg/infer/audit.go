@@ -22,9 +22,10 @@ import (
 // AuditOptions say what [Audit] samples: the initial weights of the configuration twice, each trained policy once.
 type AuditOptions struct {
 	Options
-	Trained []Trained
-	Split   string
-	Samples int // completions of each problem
+	Trained  []Trained
+	Split    string
+	Problems int // the first ones of the split; 0 = all
+	Samples  int // completions of each problem
 	// Logs has what was sampled before, and keeps what is sampled now.
 	Logs *rundir.AuditLogs
 }
@@ -90,6 +91,10 @@ func Audit(ctx context.Context, o AuditOptions) (*Audited, error) {
 		return nil, err
 	}
 	s.noteCuts()
+	if n := len(a.problems); o.Problems > 0 && o.Problems < n {
+		a.problems = a.problems[:o.Problems]
+		o.Note(fmt.Sprintf("split %s: using the first %d of %d problems (--problems)", o.Split, o.Problems, n))
+	}
 	if err := s.model.CheckEnd(); err != nil {
 		return nil, err
 	}

@@ -71,6 +71,13 @@ func TestAudit(t *testing.T) {
 	_, err = run(whole, o, context.Background())
 	expect.OK(t, err)
 
+	o.Progress, o.Problems = nil, 5
+	few, err := run(t.TempDir(), o, context.Background())
+	expect.OK(t, err)
+	if !reflect.DeepEqual(few.Trained[0].Votes, want.Trained[0].Votes[:5]) || len(few.Problems) != 5 {
+		t.Errorf("5 of 12 problems have other draws: %v", few.Trained[0].Votes)
+	}
+
 	votes := [][][]int{want.Base[0].Votes, want.Base[1].Votes, want.Trained[0].Votes}
 	for i := range votes {
 		if len(votes[i]) != 12 || reflect.DeepEqual(votes[i], votes[(i+1)%3]) {
