@@ -34,6 +34,19 @@ func GainOf(before, after *rundir.Counts) Gain {
 	return Gain{Format: (f1 - f0) * (c0 + c1) / 2, Answers: (c1 - c0) * (f0 + f1) / 2}
 }
 
+// GainByProblem is the change of the sampled answer reward from one evaluation to a later one of the same problems,
+// with the interval by Student's t over the problems. A problem that is easy before is easy after, so pairing makes it
+// narrower than two intervals apart. ok is false if an evaluation does not say which completions are right, or if the
+// problems show no spread.
+func GainByProblem(before, after *rundir.Eval) (gain stats.Estimate, ok bool) {
+	x, y := before.Shares(), after.Shares()
+	if len(x) == 0 || len(x) != len(y) {
+		return gain, false
+	}
+	gain = stats.StudentT(stats.Differences(y, x), 0).Clip(-1, 1)
+	return gain, gain.SE > 0
+}
+
 // RightOfFormatted is the share of right completions among the formatted ones; NaN if
 // there are none.
 func RightOfFormatted(c *rundir.Counts) float64 {

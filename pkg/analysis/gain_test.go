@@ -44,6 +44,34 @@ func TestGainOf(t *testing.T) {
 	}
 }
 
+// By hand: the differences 0, -1, 1, 1, 1, 0, 0, 0 have the mean 1/4 and the standard error 1/4; t(7, 0.975) is 2.3646.
+func TestGainByProblem(t *testing.T) {
+	of := func(digits string) *rundir.Eval {
+		right := make([]bool, len(digits))
+		for i := range right {
+			right[i] = digits[i] == '1'
+		}
+		return &rundir.Eval{Sampled: rundir.Counts{N: len(right)}, Right: rundir.RightOf(right, 1)}
+	}
+	g, ok := GainByProblem(of("11000000"), of("10111000"))
+	if !ok || g.Mean != 0.25 || math.Abs(g.Lo - -0.34116) > 1e-5 || math.Abs(g.Hi-0.84116) > 1e-5 {
+		t.Errorf("%+v", g)
+	}
+	for _, tt := range []struct {
+		name          string
+		before, after *rundir.Eval
+	}{
+		{"no spread", of("11000000"), of("11000000")},
+		{"one problem", of("0"), of("1")},
+		{"other problems", of("11000000"), of("1100000")},
+		{"without the completions", &rundir.Eval{Sampled: rundir.Counts{N: 8}}, of("11000000")},
+	} {
+		if g, ok := GainByProblem(tt.before, tt.after); ok {
+			t.Errorf("%s: an interval of %+v", tt.name, g)
+		}
+	}
+}
+
 // The parts add up to the gain, change their sign with the direction of time, and are
 // each the mean over the two orders in which the factors can change.
 func TestGainIsExactAndSymmetric(t *testing.T) {

@@ -133,9 +133,13 @@ func CurveNote(runs []*rundir.Run) string {
 		if r.Result == nil || r.Result.Final.Split != rundir.SplitFinal {
 			return ""
 		}
-		return fmt.Sprintf("the reward after training is of %s, the one before of %s; the curve and the best step are of "+
-			"the first %d of these problems, %s each", r.Result.Final.OutOf("validation problem"),
-			r.Result.Initial.OutOf("problem"), r.Result.Best.Problems(), completions(r.Result.Best.Samples))
+		last := r.Result.Final.OutOf("validation problem")
+		of := fmt.Sprintf("the reward after training is of %s, the one before of %s", last, r.Result.Initial.OutOf("problem"))
+		if r.Result.Initial.OutOf("validation problem") == last {
+			of = "the rewards before and after training are of " + last
+		}
+		return fmt.Sprintf("%s; the curve and the best step are of the first %d of these problems, %s each", of,
+			r.Result.Best.Problems(), completions(r.Result.Best.Samples))
 	}), "; ")
 }
 

@@ -49,7 +49,7 @@ func (a *Report) gainsTable() Table {
 	return t
 }
 
-// gainTable has the parts of a run's gain on each set.
+// gainTable has a run's gain on each set and its parts.
 func gainTable(r *rundir.Run) Table {
 	t := Table{Columns: []Column{
 		{Head: "gain of the\nanswer reward", Text: true}, {Head: "decoding", Text: true}, {Head: "gain"},
@@ -65,8 +65,14 @@ func gainTable(r *rundir.Run) Table {
 				continue
 			}
 			g, three := analysis.GainOf(before, after), func(v float64) string { return analysis.Decimals(v, 3) }
-			t.add(splitName(split), decoding,
-				three(after.AnswerReward-before.AnswerReward), three(g.Format), three(g.Answers),
+			total := three(after.AnswerReward - before.AnswerReward)
+			if e, ok := analysis.GainByProblem(first, last); ok && decoding == rundir.DecodingSampled {
+				total = fmt.Sprintf("%s [%s, %s]", total, three(e.Lo), three(e.Hi))
+				t.Columns[2].Head = "gain\n[95% interval]"
+				t.Notes = []string{"The interval of a gain pairs the sampled completions before and after by problem; it does " +
+					"not cover the spread over seeds."}
+			}
+			t.add(splitName(split), decoding, total, three(g.Format), three(g.Answers),
 				three(before.FormatReward)+", "+three(after.FormatReward),
 				three(analysis.RightOfFormatted(before))+", "+three(analysis.RightOfFormatted(after)))
 		}
