@@ -35,9 +35,8 @@ func GainOf(before, after *rundir.Counts) Gain {
 }
 
 // GainByProblem is the change of the sampled answer reward from one evaluation to a later one of the same problems,
-// with the interval by Student's t over the problems. A problem that is easy before is easy after, so pairing makes it
-// narrower than two intervals apart. ok is false if an evaluation does not say which completions are right, or if the
-// problems show no spread.
+// with the interval by Student's t over the problems. ok is false if an evaluation does not say which completions are
+// right, or if the problems show no spread.
 func GainByProblem(before, after *rundir.Eval) (gain stats.Estimate, ok bool) {
 	x, y := before.Shares(), after.Shares()
 	if len(x) == 0 || len(x) != len(y) {
