@@ -133,10 +133,11 @@ func CurveNote(runs []*rundir.Run) string {
 		if r.Result == nil || r.Result.Final.Split != rundir.SplitFinal {
 			return ""
 		}
-		last := r.Result.Final.OutOf("validation problem")
-		of := fmt.Sprintf("the reward after training is of %s, the one before of %s", last, r.Result.Initial.OutOf("problem"))
-		if r.Result.Initial.OutOf("validation problem") == last {
-			of = "the rewards before and after training are of " + last
+		first, last := &r.Result.Initial, &r.Result.Final
+		of := "the rewards before and after training are of " + last.OutOf("validation problem")
+		if first.OutOf("problem") != last.OutOf("problem") {
+			of = fmt.Sprintf("the reward after training is of %s, the one before of %s", last.OutOf("validation problem"),
+				first.OutOf("problem"))
 		}
 		return fmt.Sprintf("%s; the curve and the best step are of the first %d of these problems, %s each", of,
 			r.Result.Best.Problems(), completions(r.Result.Best.Samples))

@@ -248,16 +248,10 @@ func (a *Audit) drift() {
 	if d == nil {
 		return
 	}
-	number := func(i analysis.Interval, digits int) string {
-		s := analysis.Decimals(i.Mean, digits)
-		if stats.IsFinite(i.Lo) {
-			s += fmt.Sprintf(" [%s, %s]", analysis.Decimals(i.Lo, digits), analysis.Decimals(i.Hi, digits))
-		}
-		return s
-	}
-	a.add("Drift: KL to the initial policy, nats per token", number(d.KL, 3), "")
+	number := func(i analysis.Interval) string { return analysis.WithInterval(i.Mean, i.Lo, i.Hi) }
+	a.add("Drift: KL to the initial policy, nats per token", number(d.KL), "")
 	a.add("Entropy, nats per token", fmt.Sprintf("%s; the initial policy on the same completions %s",
-		number(d.Entropy, 3), number(d.BaseEntropy, 3)), "")
+		number(d.Entropy), number(d.BaseEntropy)), "")
 	if stats.IsFinite(d.Changed.Mean) {
 		f := analysis.FormatOf(analysis.FinalMetric, 0)
 		a.add("Weights that changed", fmt.Sprintf("%s by more than %g; by %.2g%% of their norm", f.Value(d.Changed.Mean),
