@@ -110,7 +110,7 @@ func storedGain(r *rundir.Result) float64 {
 func gainShares(run, placebo *rundir.Result) []float64 {
 	var out []float64
 	for i, e := range []*rundir.Eval{&run.Final, &placebo.Initial, &run.Initial, &placebo.Final} {
-		shares := e.Shares()
+		shares := e.Shares(rundir.DecodingSampled)
 		if out == nil {
 			out = make([]float64, len(shares))
 		}

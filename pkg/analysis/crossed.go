@@ -68,7 +68,7 @@ func (a *Analysis) meanShares(arms []int, s int, of func(*rundir.Result) *rundir
 		if result == nil || of(result) == nil {
 			return nil
 		}
-		shares := of(result).Shares()
+		shares := of(result).Shares(rundir.DecodingSampled)
 		if out == nil {
 			out = make([]float64, len(shares))
 		}

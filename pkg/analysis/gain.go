@@ -34,11 +34,11 @@ func GainOf(before, after *rundir.Counts) Gain {
 	return Gain{Format: (f1 - f0) * (c0 + c1) / 2, Answers: (c1 - c0) * (f0 + f1) / 2}
 }
 
-// GainByProblem is the change of the sampled answer reward from one evaluation to a later one of the same problems,
+// GainByProblem is the change of a decoding's answer reward from one evaluation to a later one of the same problems,
 // with the interval by Student's t over the problems. ok is false if an evaluation does not say which completions are
 // right, or if the problems show no spread.
-func GainByProblem(before, after *rundir.Eval) (gain stats.Estimate, ok bool) {
-	x, y := before.Shares(), after.Shares()
+func GainByProblem(before, after *rundir.Eval, decoding string) (gain stats.Estimate, ok bool) {
+	x, y := before.Shares(decoding), after.Shares(decoding)
 	if len(x) == 0 || len(x) != len(y) {
 		return gain, false
 	}

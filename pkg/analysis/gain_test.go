@@ -51,11 +51,16 @@ func TestGainByProblem(t *testing.T) {
 		for i := range right {
 			right[i] = digits[i] == '1'
 		}
-		return &rundir.Eval{Sampled: rundir.Counts{N: len(right)}, Right: rundir.RightOf(right, 1)}
+		wrong := make([]bool, len(right))
+		return &rundir.Eval{Sampled: rundir.Counts{N: len(right)}, Right: rundir.RightOf(wrong, 1),
+			RightGreedy: rundir.RightOf(right, 1)}
 	}
-	g, ok := GainByProblem(of("11000000"), of("10111000"))
+	g, ok := GainByProblem(of("11000000"), of("10111000"), rundir.DecodingGreedy)
 	if !ok || g.Mean != 0.25 || math.Abs(g.Lo - -0.34116) > 1e-5 || math.Abs(g.Hi-0.84116) > 1e-5 {
 		t.Errorf("%+v", g)
+	}
+	if g, ok := GainByProblem(of("11000000"), of("10111000"), rundir.DecodingSampled); ok {
+		t.Errorf("%+v of completions that are all wrong", g)
 	}
 	for _, tt := range []struct {
 		name          string
@@ -66,7 +71,7 @@ func TestGainByProblem(t *testing.T) {
 		{"other problems", of("11000000"), of("1100000")},
 		{"without the completions", &rundir.Eval{Sampled: rundir.Counts{N: 8}}, of("11000000")},
 	} {
-		if g, ok := GainByProblem(tt.before, tt.after); ok {
+		if g, ok := GainByProblem(tt.before, tt.after, rundir.DecodingGreedy); ok {
 			t.Errorf("%s: an interval of %+v", tt.name, g)
 		}
 	}

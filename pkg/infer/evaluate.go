@@ -28,7 +28,7 @@ type Evaluation struct {
 	Sampling model.Sampling // of the sampled decoding
 	Group    int            // sampled completions of a problem; 0 = 1
 	Greedy   bool           // decode greedily too
-	Right    bool           // record right or wrong of each sampled completion
+	Right    bool           // record right or wrong of each completion
 	PassAt   []int          // the k of pass@k, each at most Group
 	Majority []int          // and of maj@k
 	Samples  int            // completions to keep as rundir.Sample, per decoding mode
@@ -131,16 +131,17 @@ func Evaluate(p model.Policy, s model.Sampler, e Evaluation, split string, probl
 			kept = append(kept, x)
 		}
 		counts := m.tally.Counts()
+		var right []string
+		if e.Right && err == nil {
+			right = rundir.RightOf(m.right, m.group)
+		}
 		if m.sampling.Greedy {
 			if m.begun || err == nil {
-				out.Greedy = &counts
+				out.Greedy, out.RightGreedy = &counts, right
 			}
 			continue
 		}
-		out.Sampled = counts
-		if whole := counts.N == group*len(problems); whole && e.Right {
-			out.Right = rundir.RightOf(m.right, group)
-		}
+		out.Sampled, out.Right = counts, right
 		if err == nil {
 			out.PassAt, out.MajorityAt = m.votes.estimates()
 		}

@@ -66,11 +66,11 @@ func gainTable(r *rundir.Run) Table {
 			}
 			g, three := analysis.GainOf(before, after), func(v float64) string { return analysis.Decimals(v, 3) }
 			total := three(after.AnswerReward - before.AnswerReward)
-			if e, ok := analysis.GainByProblem(first, last); ok && decoding == rundir.DecodingSampled {
+			if e, ok := analysis.GainByProblem(first, last, decoding); ok {
 				total = analysis.WithInterval(e.Mean, e.Lo, e.Hi)
 				t.Columns[2].Head = "gain\n[95% interval]"
-				t.Notes = []string{"The interval of a gain pairs the sampled completions before and after by problem; it does " +
-					"not cover the spread over seeds."}
+				t.Notes = []string{"The interval of a gain pairs the completions before and after by problem; it does not " +
+					"cover the spread over seeds."}
 			}
 			t.add(splitName(split), decoding, total, three(g.Format), three(g.Answers),
 				three(before.FormatReward)+", "+three(after.FormatReward),

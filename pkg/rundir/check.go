@@ -75,7 +75,7 @@ func (c Counts) checkLengths() error {
 	return nil
 }
 
-// Check is [Counts.Check] for both decoding modes, and an error if Right contradicts the counts.
+// Check is [Counts.Check] for both decoding modes, and an error if Right or RightGreedy contradicts the counts.
 func (e Eval) Check() error {
 	if err := e.Sampled.Check(); err != nil {
 		return fmt.Errorf("sampled: %w", err)

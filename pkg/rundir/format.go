@@ -226,8 +226,10 @@ type Eval struct {
 	Samples int `json:"samples,omitempty"`
 	// Right has right or wrong of each sampled completion of the validation and test problems: a
 	// string for each sample of a problem, in hex. Problem i is bit 3 - i%4 of digit i/4, counted from
-	// the least significant one; the last digit is padded with 0. Earlier versions have none.
-	Right []string `json:"right,omitempty"`
+	// the least significant one; the last digit is padded with 0. RightGreedy is the same of greedy decoding, with
+	// one string. Earlier versions have none.
+	Right       []string `json:"right,omitempty"`
+	RightGreedy []string `json:"right_greedy,omitempty"`
 	// PassAt and MajorityAt are pass@k and maj@k for rising k, where problems have several samples; an
 	// evaluation that was interrupted and earlier versions have none.
 	PassAt     []AtK `json:"pass_at,omitempty"`

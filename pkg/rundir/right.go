@@ -40,51 +40,69 @@ func (e *Eval) OutOf(problem string) string {
 	return out
 }
 
-// Shares has for each problem the share of its sampled completions that are right; nil if the
-// evaluation does not have [Eval.Right].
-func (e *Eval) Shares() []float64 {
-	if len(e.Right) == 0 {
+// rightOf is [Eval.Right] or [Eval.RightGreedy].
+func (e *Eval) rightOf(decoding string) []string {
+	if decoding == DecodingGreedy {
+		return e.RightGreedy
+	}
+	return e.Right
+}
+
+// Shares has for each problem the share of its completions of a decoding that are right; nil if the
+// evaluation does not say which are.
+func (e *Eval) Shares(decoding string) []float64 {
+	right := e.rightOf(decoding)
+	if len(right) == 0 {
 		return nil
 	}
 	out := make([]float64, e.Problems())
-	for _, digits := range e.Right {
+	for _, digits := range right {
 		for i := range out {
 			if strings.IndexByte(hexDigits, digits[i/4])&(8>>(i%4)) != 0 {
-				out[i] += 1 / float64(len(e.Right))
+				out[i] += 1 / float64(len(right))
 			}
 		}
 	}
 	return out
 }
 
-// checkRight returns an error unless Right has a string for each sample, a bit for each problem and
-// as many ones as there are right completions.
+// checkRight returns an error unless Right and RightGreedy have a string for each sample, a bit for each problem
+// and as many ones as there are right completions.
 func (e *Eval) checkRight() error {
-	if len(e.Right) == 0 {
+	if err := e.checkDigits("right", e.Right, max(1, e.Samples), e.Sampled); err != nil || len(e.RightGreedy) == 0 {
+		return err
+	}
+	if e.Greedy == nil {
+		return fmt.Errorf("right_greedy: there are no counts of greedy decoding")
+	}
+	return e.checkDigits("right_greedy", e.RightGreedy, 1, *e.Greedy)
+}
+
+func (e *Eval) checkDigits(key string, right []string, samples int, c Counts) error {
+	if len(right) == 0 {
 		return nil
 	}
-	samples, problems := max(1, e.Samples), e.Problems()
-	if len(e.Right) != samples {
-		return fmt.Errorf("right has %d strings; each problem has %d samples", len(e.Right), samples)
+	if len(right) != samples {
+		return fmt.Errorf("%s has %d strings; each problem has %s", key, len(right), textutil.Count(samples, "sample"))
 	}
-	ones := 0
-	for s, digits := range e.Right {
+	problems, ones := e.Problems(), 0
+	for s, digits := range right {
 		if want := (problems + 3) / 4; len(digits) != want {
-			return fmt.Errorf("right, sample %d: %d hex digits where %d problems have %d", s+1, len(digits), problems, want)
+			return fmt.Errorf("%s, sample %d: %d hex digits where %d problems have %d", key, s+1, len(digits), problems, want)
 		}
 		for k := range len(digits) {
 			d := strings.IndexByte(hexDigits, digits[k])
 			if d < 0 {
-				return fmt.Errorf("right, sample %d: %q is not a lower-case hex digit", s+1, digits[k])
+				return fmt.Errorf("%s, sample %d: %q is not a lower-case hex digit", key, s+1, digits[k])
 			}
 			if unused := 4*(k+1) - problems; unused > 0 && d&(1<<unused-1) != 0 {
-				return fmt.Errorf("right, sample %d: it has a bit after the last of %d problems", s+1, problems)
+				return fmt.Errorf("%s, sample %d: it has a bit after the last of %d problems", key, s+1, problems)
 			}
 			ones += bits.OnesCount(uint(d))
 		}
 	}
-	if ones != e.Sampled.CorrectNum {
-		return fmt.Errorf("right has %d right completions, correct_num is %d", ones, e.Sampled.CorrectNum)
+	if ones != c.CorrectNum {
+		return fmt.Errorf("%s has %d right completions, correct_num is %d", key, ones, c.CorrectNum)
 	}
 	return nil
 }

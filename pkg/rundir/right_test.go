@@ -33,7 +33,7 @@ func TestRightEncoding(t *testing.T) {
 		if err := e.checkRight(); err != nil {
 			t.Fatal(err)
 		}
-		for i, share := range e.Shares() {
+		for i, share := range e.Shares(DecodingSampled) {
 			if math.Abs(share-want[i]/float64(samples)) > 1e-12 {
 				t.Fatalf("problem %d: %v of %d samples, want %v", i, share, samples, want[i])
 			}
@@ -46,8 +46,10 @@ func TestRightIsChecked(t *testing.T) {
 	line := func(right string) string {
 		return `{"step":0,"split":"val","sampled":{"n":6,"correct_num":3,"error_num":3,"formatted_right":3,"formatted_wrong":3,` +
 			`"unformatted":0,"truncated":0,"answer_reward":0.5,"format_reward":1,"completion_length":1,"completion_length_right":1,` +
-			`"completion_length_wrong":1},"greedy":null,"majority_answer":"1","majority_baseline":0.1` + right + "}\n"
+			`"completion_length_wrong":1},"majority_answer":"1","majority_baseline":0.1` + right + "}\n"
 	}
+	const greedy = `{"n":6,"correct_num":2,"error_num":4,"formatted_right":2,"formatted_wrong":4,"unformatted":0,"truncated":0,` +
+		`"answer_reward":0.3333333333333333,"format_reward":1,"completion_length":1,"completion_length_right":1,"completion_length_wrong":1}`
 	for _, tt := range []struct{ right, want string }{
 		{"", ""},
 		{`,"right":[]`, ""},
@@ -57,9 +59,13 @@ func TestRightIsChecked(t *testing.T) {
 		{`,"right":["é"]`, "is not a lower-case hex digit"},
 		{`,"right":["a"]`, "right, sample 1: 1 hex digits where 6 problems have 2"},
 		{`,"right":["a40"]`, "3 hex digits where 6 problems have 2"},
-		{`,"right":["a4","00"]`, "right has 2 strings; each problem has 1 samples"},
+		{`,"right":["a4","00"]`, "right has 2 strings; each problem has 1 sample"},
 		{`,"right":["a1"]`, "it has a bit after the last of 6 problems"},
 		{`,"right":["ac"]`, "right has 4 right completions, correct_num is 3"},
+		{`,"right_greedy":["a0"]`, "right_greedy: there are no counts of greedy decoding"},
+		{`,"right_greedy":["a0"],"greedy":` + greedy, ""},
+		{`,"right_greedy":["a4"],"greedy":` + greedy, "right_greedy has 3 right completions, correct_num is 2"},
+		{`,"right_greedy":["a0","00"],"greedy":` + greedy, "right_greedy has 2 strings; each problem has 1 sample"},
 		{`,"samples":4`, "n 6 is not a multiple of samples 4"},
 		{`,"samples":-1`, "not a multiple of samples -1"},
 		{`,"right":"a4"`, "right"},
@@ -71,8 +77,10 @@ func TestRightIsChecked(t *testing.T) {
 		case tt.want == "" && err != nil:
 			t.Errorf("%s: %v", tt.right, err)
 		case tt.want == "":
-			if shares := r.Evals[0].Shares(); (shares == nil) != !strings.Contains(tt.right, `["`) {
-				t.Errorf("%s: shares %v", tt.right, shares)
+			for decoding, key := range map[string]string{DecodingSampled: `"right":["`, DecodingGreedy: `"right_greedy":["`} {
+				if shares := r.Evals[0].Shares(decoding); (shares == nil) != !strings.Contains(tt.right, key) {
+					t.Errorf("%s: shares of %s decoding %v", tt.right, decoding, shares)
+				}
 			}
 		case err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), EvalFile+": line 1"):
 			t.Errorf("%s: %v, want %s", tt.right, err, tt.want)

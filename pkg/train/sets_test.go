@@ -167,12 +167,16 @@ func TestLastEvaluation(t *testing.T) {
 			e.Greedy.N != tt.problems || len(e.Right) != tt.samples {
 			t.Errorf("%s: %+v", tt.name, e)
 		}
-		sum := 0.0
-		for _, share := range e.Shares() {
-			sum += share
-		}
-		if got := sum / float64(tt.problems); got < e.Sampled.AnswerReward-1e-9 || got > e.Sampled.AnswerReward+1e-9 {
-			t.Errorf("%s: the shares have the mean %v, the reward is %v", tt.name, got, e.Sampled.AnswerReward)
+		for decoding, want := range map[string]float64{
+			rundir.DecodingSampled: e.Sampled.AnswerReward, rundir.DecodingGreedy: e.Greedy.AnswerReward,
+		} {
+			sum := 0.0
+			for _, share := range e.Shares(decoding) {
+				sum += share
+			}
+			if got := sum / float64(tt.problems); got < want-1e-9 || got > want+1e-9 {
+				t.Errorf("%s, %s: the shares have the mean %v, the reward is %v", tt.name, decoding, got, want)
+			}
 		}
 	}
 	if s := b.Final.Right; s[0] == s[1] || s[1] == s[2] {
