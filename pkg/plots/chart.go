@@ -120,7 +120,7 @@ func (c chart) overlay(v *view, all []armCurve, y yAxis) *panel {
 		p.addCurve(v.legendName(k.label, c.lastValue(k.curve)), k.curve, k.style, options)
 	}
 	if c.reward {
-		p.addLevels(v.levels()...)
+		p.addLevels(v.curveLevels()...)
 	}
 	for _, k := range all {
 		p.addDiverged(k.runs, c.x, c.y, k.style)
@@ -144,8 +144,8 @@ func (c chart) addPanels(fig *figure, v *view, all []armCurve, y yAxis) {
 		p.addCurve("the arm named above the panel", k.curve, plainStyle, oneArm)
 		p.addEntry(legendEntry{name: "the other arms, means", line: otherStyle.line(thin)})
 		if c.reward {
-			p.addOwnBase(v.ownBase(k.ArmResult), 0, c.xMax)
-			p.addLevels(v.levels()...)
+			p.addOwnBase(onCurveBase(v.ownBase(k.ArmResult), k.runs), 0, c.xMax)
+			p.addLevels(v.curveLevels()...)
 		}
 		p.addDiverged(k.runs, c.x, c.y, plainStyle)
 		fig.addPanel(v.columns(), p)

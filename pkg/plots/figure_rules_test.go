@@ -132,6 +132,42 @@ func TestMajorityOfTheUnseenFacts(t *testing.T) {
 	}
 }
 
+// With eval.final_size the base level of a curve is its own, and a run's figure shows the other problems too.
+func TestLastEvaluationOfMoreProblems(t *testing.T) {
+	last := func(e rundir.Eval, right int) rundir.Eval {
+		c := rundir.Counts{N: 2048, CorrectNum: right, AnswerReward: float64(right) / 2048}
+		e.Split, e.Sampled, e.Greedy = rundir.SplitFinal, c, &c
+		return e
+	}
+	sw := reporttest.DrawnSweep(3, nil, reporttest.ManyArms(2)...)
+	mean := 0.0
+	for _, s := range sw.Runs {
+		mean += s.Run.Evals[0].Sampled.AnswerReward / float64(len(sw.Runs))
+		first, end := last(s.Run.Evals[0], 1024), last(s.Run.Evals[len(s.Run.Evals)-1], 1536)
+		s.Run.Evals = append(s.Run.Evals, first, end)
+		s.Run.Result.Initial, s.Run.Result.Final = first, end
+	}
+	a := mustAnalyse(t, sw)
+	level := "base level (" + analysis.Decimals(mean, 3) + ")"
+	if got := names(built(t, a, "validation_reward.png")); !strings.Contains(got, level) {
+		t.Errorf("the curve's %s is not in %q", level, got)
+	}
+	if got := names(built(t, a, "final_by_arm.png")); !strings.Contains(got, "base level (0.500)") {
+		t.Errorf("the base level of the last evaluation is not in %q", got)
+	}
+	fig, err := runsValidation([]*rundir.Run{sw.Runs[0].Run})
+	expect.OK(t, err)
+	got := names(fig)
+	for _, want := range []string{
+		"2048 problems, sampled (0.750)", "2048 problems, greedy (0.750)",
+		"base level, sampled (" + analysis.Decimals(sw.Runs[0].Run.Evals[0].Sampled.AnswerReward, 3) + ")",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+}
+
 // A line joins only arms that did not diverge: none leads to one that did or
 // across it.
 func TestNoLineToADivergedArm(t *testing.T) {

@@ -91,9 +91,11 @@ var (
 	trainStyle   = style{color: vermillion}
 	sampledStyle = style{color: blue, marker: draw.CircleGlyph{}}
 	greedyStyle  = style{color: vermillion, dashes: dashed, marker: draw.PyramidGlyph{}}
-	// Unseen facts have the colors of the decoding modes and hollow markers.
+	// Unseen facts and the last evaluation's problems have the colors of the decoding modes and hollow markers.
 	unseenSampledStyle = style{color: blue, marker: shape{corners: 4}}
 	unseenGreedyStyle  = style{color: vermillion, marker: shape{corners: 3}}
+	lastSampledStyle   = style{color: blue, marker: shape{corners: 4, onTip: true}}
+	lastGreedyStyle    = style{color: vermillion, marker: shape{corners: 3, onTip: true}}
 
 	rightStyle = style{color: blue}
 	wrongStyle = style{color: vermillion, dashes: dashed}

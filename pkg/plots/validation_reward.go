@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/plot/vg"
 
+	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
 	"grpo/pkg/stats"
@@ -49,8 +50,9 @@ func (v *view) leastProblems() int {
 
 // runsValidation is the validation answer reward against the step of one run, or of
 // several seeds of one arm: sampled and greedy; the base level (sampled, before
-// training) and the majority-answer baseline as horizontal lines; and the split of
-// unseen facts, with a majority answer of its own, where it was evaluated. One run is
+// training) and the majority-answer baseline as horizontal lines; and, where they were
+// evaluated, the problems of the last evaluation (eval.final_size) and the split of unseen
+// facts, with a majority answer of its own. One run is
 // drawn with the Wilson interval of each evaluation, several as a thin line for each
 // seed, a thick mean and, from [leastSeeds] on, its Student's t interval. Crosses mark where runs diverged.
 // The caption names the statistic, the level and n.
@@ -77,12 +79,19 @@ func runsValidation(runs []*rundir.Run) (*figure, error) {
 
 // drawValidation adds everything to the plot, from the back to the front.
 func (p *panel) drawValidation(runs []*rundir.Run) {
+	lastSampled, lastGreedy := "", ""
+	if last := evaluations(runs, rundir.SplitFinal); len(last) > 0 {
+		e := last[len(last)-1]
+		lastSampled, lastGreedy = e.OutOf("problem")+", sampled", textutil.Count(e.Problems(), "problem")+", greedy"
+	}
 	for _, c := range []struct {
 		name, split, decoding string
 		style                 style
 	}{
 		{analysis.SampledTemperature(runs), rundir.SplitVal, rundir.DecodingSampled, sampledStyle},
 		{"greedy", rundir.SplitVal, rundir.DecodingGreedy, greedyStyle},
+		{lastSampled, rundir.SplitFinal, rundir.DecodingSampled, lastSampledStyle},
+		{lastGreedy, rundir.SplitFinal, rundir.DecodingGreedy, lastGreedyStyle},
 		{"unseen facts, sampled", rundir.SplitUnseen, rundir.DecodingSampled, unseenSampledStyle},
 		{"unseen facts, greedy", rundir.SplitUnseen, rundir.DecodingGreedy, unseenGreedyStyle},
 	} {
@@ -91,8 +100,8 @@ func (p *panel) drawValidation(runs []*rundir.Run) {
 			return analysis.EvalSeries(r, c.split, c.decoding)
 		}, shareOf(n))
 		name := c.name + k.lastValue(p.X.Max, len(runs))
-		if c.split == rundir.SplitUnseen {
-			p.addUnseen(name, k, c.style)
+		if c.split != rundir.SplitVal {
+			p.addBeside(name, k, c.style)
 			continue
 		}
 		if len(runs) == 1 {
@@ -108,12 +117,6 @@ func (p *panel) drawValidation(runs []*rundir.Run) {
 // the majority-answer baseline: that of validation and, where it was evaluated,
 // that of the unseen facts.
 func runLevels(runs []*rundir.Run) []level {
-	var bases []float64
-	for _, r := range runs {
-		if e := analysis.Evaluation(r, rundir.SplitVal, analysis.AtStart); e != nil {
-			bases = append(bases, e.Sampled.AnswerReward)
-		}
-	}
 	majority := func(name, split string, s style) level {
 		evals := evaluations(runs, split)
 		var shares []float64
@@ -128,13 +131,25 @@ func runLevels(runs []*rundir.Run) []level {
 		share, _, _ := stats.MeanSD(shares)
 		return level{name, share, s}
 	}
-	base, _, _ := stats.MeanSD(bases)
-	out := []level{{"base level, sampled", base, baseStyle}}
+	out := []level{{"base level, sampled", curveStart(runs), baseStyle}}
 	if len(evaluations(runs, rundir.SplitUnseen)) == 0 {
 		return append(out, majority("majority answer", rundir.SplitVal, majorityStyle))
 	}
 	return append(out, majority("validation: majority answer", rundir.SplitVal, majorityStyle),
 		majority("unseen facts: majority answer", rundir.SplitUnseen, unseenMajorityStyle))
+}
+
+// curveStart is the mean over runs of the sampled reward before training on the problems of the curve; those of the
+// last evaluation can be others (eval.final_size).
+func curveStart(runs []*rundir.Run) float64 {
+	var starts []float64
+	for _, e := range evaluations(runs, rundir.SplitVal) {
+		if e.Step == 0 {
+			starts = append(starts, e.Sampled.AnswerReward)
+		}
+	}
+	mean, _, _ := stats.MeanSD(starts)
+	return mean
 }
 
 // wilson is the Wilson interval of each validation of a run.
@@ -149,10 +164,10 @@ func wilson(r *rundir.Run, decoding string) (lo, hi analysis.Series) {
 	return lo, hi
 }
 
-// addUnseen draws thin curves where a split is evaluated during training, and
+// addBeside draws another split: thin curves where it is evaluated during training, and
 // markers alone where it is evaluated once or twice, because nothing is known of
 // the steps between.
-func (p *panel) addUnseen(name string, k curve, s style) {
+func (p *panel) addBeside(name string, k curve, s style) {
 	k.lo, k.hi = nil, nil
 	if slices.ContainsFunc(k.seeds, func(one analysis.Series) bool { return len(one) > 2 }) {
 		p.addCurve(name, k, s, curveOptions{width: thin, seedOpacity: 0.55, markers: allMarkers})
@@ -168,6 +183,9 @@ func validationCaption(runs []*rundir.Run, infos []analysis.RunInfo) []string {
 	size := heldOut(onCurve(runs))
 	if n := problems(runs, rundir.SplitUnseen); n != "" {
 		size += " (unseen facts: " + n + ")"
+	}
+	if n := problems(runs, rundir.SplitFinal); n != "" {
+		size += " (hollow markers: " + n + ")"
 	}
 	point := " Each point: share of " + size + " answered right"
 	interval := " with its 95% interval (Student's t)"

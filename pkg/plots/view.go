@@ -118,6 +118,22 @@ func (v *view) levels() []level {
 	return []level{{"base level", v.Base, baseStyle}, {"majority answer", v.Majority, majorityStyle}}
 }
 
+// curveLevels are the levels of figures with the curve.
+func (v *view) curveLevels() []level {
+	levels := v.levels()
+	levels[0].at = onCurveBase(levels[0].at, v.runs)
+	return levels
+}
+
+// onCurveBase is the base level of runs on the problems of the curve, where it is another than that of the last
+// evaluation's problems.
+func onCurveBase(base float64, runs []*rundir.Run) float64 {
+	if stats.IsFinite(base) && len(evaluations(runs, rundir.SplitFinal)) > 0 {
+		return curveStart(runs)
+	}
+	return base
+}
+
 // ownBase is the base level of an arm where the arms differ in it, else NaN.
 func (v *view) ownBase(a *analysis.ArmResult) float64 {
 	if stats.IsFinite(v.Base) {
