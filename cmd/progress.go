@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -50,6 +51,23 @@ func (p *progress) line(format string, args ...any) {
 	var b strings.Builder
 	textutil.Fprintf(&b, format, args...)
 	p.print(b.String())
+}
+
+// stopping prints a line when ctx ends, unless done is called soon after: a step of a large model and its evaluation
+// can take most of an hour.
+func (p *progress) stopping(ctx context.Context, format string, args ...any) (done func()) {
+	ended := make(chan struct{})
+	forget := context.AfterFunc(ctx, func() {
+		select {
+		case <-ended:
+		case <-time.After(2 * oneRequest):
+			p.line(format, args...)
+		}
+	})
+	return func() {
+		forget()
+		close(ended)
+	}
 }
 
 // headline is a line that is printed with the next one, or when the run begins: a command that refuses

@@ -2,9 +2,11 @@ package cmd
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"grpo/pkg/model"
@@ -45,6 +47,36 @@ func (b *beating) check(t *testing.T, want ...string) {
 	t.Helper()
 	if got := b.lines(); !slices.Equal(got, want) {
 		t.Errorf("it printed\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A run that goes on after a signal says what it is waiting for.
+func TestStopping(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		cancels bool
+		lasts   time.Duration // after that
+		want    string
+	}{
+		{"a long step", true, time.Minute, "ends after step 3\n"},
+		{"a short one", true, time.Second / 2, ""},
+		{"no signal", false, time.Minute, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBeating(false, false)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := b.stopping(ctx, "ends after step %d", 3)
+			if tt.cancels {
+				cancel()
+			}
+			time.Sleep(tt.lasts)
+			done()
+			cancel()
+			time.Sleep(time.Minute)
+			if got := b.out.String(); got != tt.want {
+				t.Errorf("%s: it printed %q, want %q", tt.name, got, tt.want)
+			}
+		})
 	}
 }
 
