@@ -303,9 +303,9 @@ func (d *activity) speed(elapsed float64) (s string) {
 		s += fmt.Sprintf(", %.0f tokens/s", float64(d.Tokens)/elapsed)
 	}
 	switch {
-	case d.Part > 0 && d.Part < 1:
-		s += fmt.Sprintf(", %s left", shortTime(elapsed/d.Part*(1-d.Part)))
-	case d.Part == 0 && elapsed >= 1:
+	case d.Part > d.From && d.Part < 1:
+		s += fmt.Sprintf(", %s left", shortTime(elapsed/(d.Part-d.From)*(1-d.Part)))
+	case d.Part == d.From && elapsed >= 1:
 		s += fmt.Sprintf(", %s so far", shortTime(elapsed))
 	}
 	return s

@@ -107,6 +107,19 @@ func TestActivityLines(t *testing.T) {
 		"update, 3 of 8 micro-batches, 12s left")
 }
 
+// Completions that were there before say nothing about the time that the others take.
+func TestActivityThatContinues(t *testing.T) {
+	b := newBeating(false, false)
+	watch := model.Progress(b.Doing).Watch("evaluating val", 4, 100, nil)
+	_ = watch(0, 2, 200)
+	b.pass(10)
+	_ = watch(100, 1, 0)
+	b.pass(10)
+	b.check(t,
+		"evaluating val, 2 of 4 completions, 10s so far",
+		"evaluating val, 3 of 4 completions, 10 tokens/s, 10s left")
+}
+
 // A run of short steps has the lines of its evaluations alone, one of long steps a line for each step.
 func TestActivityOfRun(t *testing.T) {
 	step := func(b *beating, n, seconds int) {

@@ -68,9 +68,10 @@ and a page, report.html.
 Run the same command again to continue an interrupted run or to show the result
 of a finished one. "--resume FOLDER" does the same and needs no other flag.
 --fresh starts over in a new folder. SIGINT, SIGTERM and SIGHUP end the run after
-the current step, with a checkpoint. A second signal, at least half a second
-later, ends it at once; it then continues from the previous checkpoint. If a
-checkpoint is damaged, the run continues from the one before and reports it.
+the current step, with a checkpoint, or in an evaluation of a large network that can
+be continued. A second signal, at least half a second later, ends it at once; it then
+continues from the previous checkpoint. If a checkpoint is damaged, the run continues
+from the one before and reports it.
 
 The same configuration gives the same numbers, bit for bit, on any number of
 threads. On a GPU (--device cuda) this holds for the same card; a run that moves

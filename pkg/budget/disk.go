@@ -39,21 +39,38 @@ func DiskOf(m *policy.Model, cfg config.Config) Disk {
 	all := float64(max(1, cfg.Output.KeepCheckpoints)) * checkpoint
 	// A file is replaced only when the new one is complete.
 	d := Disk{Peak: all + best + checkpoint + best + logs, Kept: all + best + logs}
+	if m.IsDecoder() {
+		d.Peak += unfinishedBytes(cfg)
+	}
 	if cfg.Output.Keep == "best" {
 		d.Kept = best + logs
 	}
 	return d
 }
 
+const wholeFile = 8192 // problems of a file of unknown size
+
 // logBytes bounds the JSONL files. Right or wrong of each completion of an evaluation takes a bit of a hex digit.
 func logBytes(cfg config.Config) float64 {
-	const usual, wholeFile, perByte = 2 << 20, 8192, 4
+	const usual, perByte = 2 << 20, 4
 	e, steps := cfg.Eval, cfg.Train.NGRPOSteps
-	val, last := cmp.Or(cfg.Data.ValSize, wholeFile), max(cfg.Data.ValSize, cmp.Or(e.FinalSize, wholeFile))
 	evaluations := float64(2 + steps/max(1, e.EveryNSteps))
-	bits := evaluations*float64(val)*float64(e.Samples) +
-		float64(last+cmp.Or(cfg.Data.TestSize, wholeFile))*float64(e.LastSamples())
+	bits := evaluations*float64(valSize(cfg))*float64(e.Samples) + float64(lastProblems(cfg))*float64(e.LastSamples())
 	return usual + bits/perByte
+}
+
+// unfinishedBytes bounds the completions of evaluations that are not over, which are of one step.
+func unfinishedBytes(cfg config.Config) float64 {
+	const perToken = 8
+	completions := valSize(cfg)*(cfg.Eval.Samples+1) + lastProblems(cfg)*(cfg.Eval.LastSamples()+1)
+	return perToken * float64(completions) * float64(cfg.Eval.MaxTokens)
+}
+
+func valSize(cfg config.Config) int { return cmp.Or(cfg.Data.ValSize, wholeFile) }
+
+// lastProblems is the number of problems of the evaluations after the last step.
+func lastProblems(cfg config.Config) int {
+	return max(cfg.Data.ValSize, cmp.Or(cfg.Eval.FinalSize, wholeFile)) + cmp.Or(cfg.Data.TestSize, wholeFile)
 }
 
 // CheckpointBytes is the size of a checkpoint, at most.

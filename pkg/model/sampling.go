@@ -133,6 +133,7 @@ type Activity struct {
 	Tokens   int    // sampled so far
 	// Part is the share of the work that is done, 0 to 1: tokens of unfinished completions count too.
 	Part float64
+	From float64 // the share that took no time: completions that were there before
 }
 
 // Progress gets each change of what a command is doing, on the command's goroutine. It may be nil.
@@ -160,6 +161,9 @@ func (p Progress) Watch(what string, of, maxTokens int, stop func() error) func(
 	return func(tokens, ended, spared int) error {
 		a.Done, a.Tokens, done = a.Done+ended, a.Tokens+tokens, done+tokens+spared
 		a.Part = float64(done) / (float64(of) * float64(maxTokens))
+		if tokens == 0 {
+			a.From = a.Part
+		}
 		p.report(a)
 		if stop == nil {
 			return nil

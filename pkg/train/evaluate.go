@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,8 +103,20 @@ func (t *trainer) evaluateSplit(split string, problems []gsm8k.Problem, step, sa
 	settings := infer.EvaluationOf(t.cfg, t.data.template, samples)
 	settings.Progress, settings.Judge = t.opts.Progress, t.judge
 	settings.Right = split == rundir.SplitVal || split == rundir.SplitFinal || split == rundir.SplitTest
-	e, kept, err := infer.Evaluate(t.Policy, t.sampler, settings, split, problems, step)
+	sampler, err := t.evaluationSampler(step)
 	if err != nil {
+		return rundir.Eval{}, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
+	}
+	// An evaluation can end at once if nothing would be lost but its last completions.
+	if sampler != t.sampler && (step == 0 || step == t.saved) {
+		settings.Stop = t.ctx.Err
+	}
+	e, kept, err := infer.Evaluate(t.Policy, sampler, settings, split, problems, step)
+	switch {
+	case settings.Stop != nil && errors.Is(err, context.Canceled):
+		return e, fmt.Errorf("%w in the evaluation of %s after step %d; the same command continues it",
+			rundir.ErrInterrupted, split, step)
+	case err != nil:
 		return e, fmt.Errorf("evaluate %s after step %d: %w", split, step, err)
 	}
 	if err := t.checkEval(e); err != nil {

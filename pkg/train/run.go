@@ -73,13 +73,15 @@ type trainer struct {
 	policy.Network
 	folder  *policy.Folder // of the best weights; nil for a TinyLM
 	sampler model.Sampler
-	old     oldPolicy // samples the rollouts, unless that is the policy itself
-	scorers scorers
-	learner model.Learner
-	opt     *model.AdamW
-	critic  model.Critic // only with PPO
-	updater updater
-	loss    rl.LossConfig // of completions; adaptive entropy changes its coefficient
+	// unfinished is the sampler of evaluations on the CPU, unless the policy is a TinyLM.
+	unfinished unfinished
+	old        oldPolicy // samples the rollouts, unless that is the policy itself
+	scorers    scorers
+	learner    model.Learner
+	opt        *model.AdamW
+	critic     model.Critic // only with PPO
+	updater    updater
+	loss       rl.LossConfig // of completions; adaptive entropy changes its coefficient
 	// advantage is algorithm.advantage_expr; nil without.
 	advantage *formula.Advantage
 	// skipsFlat: updates leave out completions of advantage 0: those of a decoder always do where that is exact,
@@ -158,9 +160,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) (*rundir.Result, 
 		return nil, lost
 	case errors.Is(err, rundir.ErrInterrupted):
 		tee.write("%v", err)
-		if errors.Is(err, rundir.ErrNothingSaved) { // otherwise it would look killed
-			_ = t.writeStatus(rundir.StateInterrupted, "")
-		}
+		_ = t.writeStatus(rundir.StateInterrupted, "") // otherwise it would look killed
 	case err != nil:
 		tee.write("failed: %v", err)
 		if t.logs[rundir.MetricsFile].StillThere() == nil { // otherwise the folder was replaced
@@ -348,6 +348,7 @@ func (t *trainer) close() {
 	}
 	t.Network.Close()
 	t.logs.close()
+	t.unfinished.close()
 	if t.rewards != nil {
 		t.rewards.Close()
 	}
@@ -390,6 +391,9 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		res.Status = rundir.StateDiverged
 	}
 	res.Warnings = t.warnings(res.WeightsSHA256)
+	if err := t.unfinished.remove(t.path(unfinishedFile)); err != nil {
+		return nil, err
+	}
 	// The checkpoint of a large network is not written a second time for the test's evaluation.
 	if t.folder == nil || t.saved != s.Step {
 		if err := t.save(); err != nil {
