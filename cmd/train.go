@@ -194,7 +194,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 	}
 	var res *rundir.Result
 	err = o.profile.during(s, dir, func() (err error) {
-		defer p.stopping(ctx, "interrupted: the run ends after this step and its evaluation, with a checkpoint; "+
+		defer p.stopping(ctx, "interrupted: the run saves and ends, after this step and its evaluation at the latest; "+
 			"a second signal (Ctrl-C) ends it at once, and it continues from the last checkpoint")()
 		res, err = train.Run(ctx, r.Config, train.Options{
 			Dir: dir, Threads: o.out.threads, Now: s.Now, Observer: p, Meta: build(s),
