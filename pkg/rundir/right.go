@@ -40,18 +40,13 @@ func (e *Eval) OutOf(problem string) string {
 	return out
 }
 
-// rightOf is [Eval.Right] or [Eval.RightGreedy].
-func (e *Eval) rightOf(decoding string) []string {
-	if decoding == DecodingGreedy {
-		return e.RightGreedy
-	}
-	return e.Right
-}
-
 // Shares has for each problem the share of its completions of a decoding that are right; nil if the
 // evaluation does not say which are.
 func (e *Eval) Shares(decoding string) []float64 {
-	right := e.rightOf(decoding)
+	right := e.Right
+	if decoding == DecodingGreedy {
+		right = e.RightGreedy
+	}
 	if len(right) == 0 {
 		return nil
 	}

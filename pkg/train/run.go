@@ -391,9 +391,6 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		res.Status = rundir.StateDiverged
 	}
 	res.Warnings = t.warnings(res.WeightsSHA256)
-	if err := t.unfinished.remove(t.path(unfinishedFile)); err != nil {
-		return nil, err
-	}
 	// The checkpoint of a large network is not written a second time for the test's evaluation.
 	if t.folder == nil || t.saved != s.Step {
 		if err := t.save(); err != nil {
@@ -414,6 +411,10 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		res.Files[name] = p.SHA256
 	}
 	if err := t.hold.Check(); err != nil {
+		return nil, err
+	}
+	// Only now: a full disk before this would cost the evaluations.
+	if err := t.unfinished.remove(t.path(unfinishedFile)); err != nil {
 		return nil, err
 	}
 	if err := rundir.WriteJSON(t.path(rundir.ResultFile), res); err != nil {
