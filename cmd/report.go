@@ -41,8 +41,8 @@ curves.csv), figures and report.html of a sweep and prints its headline and tabl
 For a study it does so for every part. For one run, or runs that differ only in
 their seed, it writes validation_reward.png, training.png, results.md and
 results.tex, and for one run report.html. Runs that differ in anything else (a
-setting, the problems, the version, the kernel or the device) are not averaged:
-they become the arms of a sweep's report.
+setting, the problems, the kernel or the device) are not averaged: they become
+the arms of a sweep's report. So do versions of grpo if a seed is there twice.
 
 It only reads the files of runs, so it also works on unfinished sweeps and lists
 what is missing. --out can't be the folder of another run, sweep or study.`,

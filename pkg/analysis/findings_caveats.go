@@ -142,7 +142,11 @@ func (a *Analysis) tunedCaveat() []Finding {
 
 func (a *Analysis) notes() []Finding {
 	var out []Finding
-	for _, note := range a.Sweep.Manifest.Notes {
+	all := a.Sweep.Manifest.Notes
+	if !slices.Contains(a.Sweep.Manifest.Varied, VersionKey) {
+		all = append(slices.Clone(all), VersionsNote(RunsOf(a.Sweep.Runs)))
+	}
+	for _, note := range all {
 		if note = strings.TrimSpace(note); note != "" {
 			out = append(out, Finding{Kind: Note, Values: []string{note}})
 		}
@@ -192,7 +196,7 @@ func (a *Analysis) sharedRate() []Finding {
 }
 
 // mixedArms finds arms whose runs differ in more than their seeds: some were made
-// again by another version, say.
+// on another device, say.
 func (a *Analysis) mixedArms() []Finding {
 	f := Finding{Kind: MixedArms}
 	for i, r := range a.Arms {
@@ -202,6 +206,7 @@ func (a *Analysis) mixedArms() []Finding {
 		}
 		// A configuration that is not YAML is reported elsewhere.
 		_, keys, err := differingKeys(runs, configTexts(runs))
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == VersionKey }) // a note says it
 		if err == nil && len(keys) > 0 {
 			f.Parts = append(f.Parts, Finding{Kind: MixedArms, Arms: []int{i}, Keys: keys})
 		}

@@ -18,8 +18,9 @@ import (
 )
 
 // A mean over seeds is one only where the runs differ in their seed alone: same
-// configuration, same problems, same program, kernel and device. This file sorts
-// runs into arms by these, never by the names of runs or folders.
+// configuration, same problems, kernel and device. This file sorts runs into arms by
+// these, never by the names of runs or folders. Versions of the program make arms
+// where they are what is compared: where a seed of one configuration is there twice.
 
 // runArm has the runs that differ in their seed alone.
 type runArm struct {
@@ -162,10 +163,21 @@ func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	other := slices.DeleteFunc(slices.Clone(differing), func(key string) bool { return key == VersionKey })
+	if arms, err = armsBy(other, runs, all, values); err == nil { // no seed is there twice: the version just went on
+		return arms, texts, other, nil
+	}
+	arms, err = armsBy(differing, runs, all, values)
+	return arms, texts, differing, err
+}
+
+// armsBy sorts runs into arms by the keys.
+func armsBy(keys []string, runs []*rundir.Run, all []RunInfo, values []map[string]string) ([]runArm, error) {
+	var arms []runArm
 	at := map[string]int{}
 	for i, r := range runs {
 		if len(r.Config) == 0 && len(runs) > 1 {
-			return nil, nil, nil, fmt.Errorf("%s has no %s, so it is not known whether it differs from the other "+
+			return nil, fmt.Errorf("%s has no %s, so it is not known whether it differs from the other "+
 				"runs in its seed alone: report on it by itself", r.Dir, rundir.ConfigFile)
 		}
 		seed := uint64(0)
@@ -173,10 +185,10 @@ func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err
 		case all[i].Seed != nil:
 			seed = *all[i].Seed
 		case len(runs) > 1:
-			return nil, nil, nil, fmt.Errorf("%s does not say its seed: report on it by itself", r.Dir)
+			return nil, fmt.Errorf("%s does not say its seed: report on it by itself", r.Dir)
 		}
 		var set []sweepdir.Override
-		for _, key := range differing {
+		for _, key := range keys {
 			value, ok := values[i][key]
 			if !ok {
 				value = "(absent)"
@@ -194,12 +206,12 @@ func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err
 		}
 		arm := &arms[k]
 		if twin := slices.Index(arm.seeds, seed); twin >= 0 {
-			return nil, nil, nil, fmt.Errorf("%s and %s are one run (seed %d of the same configuration), and a mean "+
+			return nil, fmt.Errorf("%s and %s are one run (seed %d of the same configuration), and a mean "+
 				"over seeds takes each seed once: leave one of them out", runs[arm.runs[twin]].Dir, r.Dir, seed)
 		}
 		arm.runs, arm.seeds = append(arm.runs, i), append(arm.seeds, seed)
 	}
-	return arms, texts, differing, nil
+	return arms, nil
 }
 
 // configTexts are the configurations with every key, so that folders of an earlier
@@ -233,6 +245,9 @@ func configTexts(runs []*rundir.Run) []string {
 // A report needs the same configurations for many things: they are cached by their text.
 var resolvedTexts, flatTexts sync.Map
 
+// VersionKey is the name of the program's version and revision among the differing keys.
+const VersionKey = "version"
+
 const (
 	// problemsKey is the name of the problems among the differing keys.
 	problemsKey = "problems"
@@ -247,7 +262,7 @@ var madeWith = []struct {
 	key string
 	of  func(*rundir.Run) string
 }{
-	{"version", ofMeta(func(m *rundir.Meta) string { return strings.TrimSpace(m.Version + " " + m.Revision) })},
+	{VersionKey, version},
 	{"kernel", ofMeta(func(m *rundir.Meta) string {
 		if m.Kernel == "avx2" || m.Kernel == "avx512" || m.Kernel == "neon" { // the same bits
 			return "avx2, avx512 or neon"
@@ -263,6 +278,19 @@ var madeWith = []struct {
 		}
 		return fmt.Sprintf("%d, answer %q on %.4f", e.Sampled.N, e.MajorityAnswer, e.MajorityBaseline)
 	}},
+}
+
+var version = ofMeta(func(m *rundir.Meta) string { return strings.TrimSpace(m.Version + " " + m.Revision) })
+
+// VersionsNote says, without a full stop, that the runs are of different versions of the program; empty
+// if they are not.
+func VersionsNote(runs []*rundir.Run) string {
+	all := Unique(runs, func(r *rundir.Run) string { return textutil.Printable(version(r), 0) })
+	if len(all) < 2 {
+		return ""
+	}
+	return "The runs are of different versions of grpo (" + strings.Join(all, "; ") +
+		"): what changed between these counts as a difference between runs"
 }
 
 func ofMeta(f func(*rundir.Meta) string) func(*rundir.Run) string {

@@ -119,7 +119,8 @@ func finishedRuns(a, b Side) (sides [2][]*rundir.Run, err error) {
 	return sides, nil
 }
 
-// sidesDiffer lists the keys in which the sides differ. It is an error if the runs of one side do.
+// sidesDiffer lists the keys in which the sides differ. It is an error if the runs of one side do, in
+// more than the version.
 func sidesDiffer(a, b Side, runs [2][]*rundir.Run) ([]Differing, error) {
 	all := slices.Concat(runs[0], runs[1])
 	values, keys, err := differingKeys(all, configTexts(all))
@@ -136,12 +137,19 @@ func sidesDiffer(a, b Side, runs [2][]*rundir.Run) ([]Differing, error) {
 	var mixed [2][]string
 	for _, key := range keys {
 		first := [2]string{value(0, key), value(len(runs[0]), key)}
+		unlike := [2]bool{}
 		for i := range all {
 			side := 0
 			if i >= len(runs[0]) {
 				side = 1
 			}
-			if value(i, key) != first[side] && !slices.Contains(mixed[side], key) {
+			unlike[side] = unlike[side] || value(i, key) != first[side]
+		}
+		if key == VersionKey && (unlike[0] || unlike[1]) {
+			continue // [VersionsNote] says it
+		}
+		for side := range mixed {
+			if unlike[side] {
 				mixed[side] = append(mixed[side], key)
 			}
 		}

@@ -56,6 +56,9 @@ func NewAudit(a *analysis.Audit, title string, notes, command []string, runs []*
 	if len(a.Seeds) == 1 {
 		out.Notes = append(out.Notes, "This is one seed: the intervals are over the problems, and another seed may differ.")
 	}
+	if note := analysis.VersionsNote(runs); note != "" {
+		out.Notes = append(out.Notes, note+".")
+	}
 	if last := out.last(); last.Base.Mean > 1-a.OneProblem() {
 		out.Notes = append(out.Notes, fmt.Sprintf("The initial policy solves all problems within %s, so none could be newly "+
 			"solved: fewer completions (--samples), or problems that it can't solve (--split unseen), say more.",

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -189,6 +190,31 @@ func TestSidesThatCantBeTested(t *testing.T) {
 		}
 		if _, err := os.Stat(b.Runs[0].Run.Dir + "/gate.jsonl"); err == nil {
 			t.Errorf("%s: counted as a try", want)
+		}
+	}
+}
+
+// The runs of a side may be of several versions, which a note says; versions that are the sides are what is compared.
+func TestSidesOfSeveralVersions(t *testing.T) {
+	x := []float64{.75, .78, .75, .735}
+	for name, of := range map[string]func(side, i int) string{
+		"within": func(_, i int) string { return fmt.Sprint(i % 2) },
+		"sides":  func(side, _ int) string { return fmt.Sprint(side) },
+	} {
+		dir := t.TempDir()
+		sides := []analysis.Side{sideOf(t, dir+"/a", rate(3e-3), x...), sideOf(t, dir+"/b", nil, x...)}
+		for side, s := range sides {
+			for i := range s.Runs {
+				s.Runs[i].Run.Meta.Version, s.Runs[i].Run.Meta.Revision = of(side, i), ""
+			}
+		}
+		test, err := NewTest(sides[0], sides[1], 0)
+		expect.OK(t, err)
+		var b bytes.Buffer
+		expect.OK(t, test.WriteLines(&b))
+		const note, key = "different versions of grpo (0; 1)", "version (0 and 1)"
+		if within := name == "within"; strings.Contains(b.String(), note) != within || strings.Contains(b.String(), key) == within {
+			t.Errorf("%s: %s", name, b.String())
 		}
 	}
 }

@@ -47,8 +47,8 @@ func TestArmsOf(t *testing.T) {
 		{"a rate", func(c *config.Config) { c.Train.LearningRate = 3e-3 }, none, []string{"train.learning_rate"}},
 		{"two keys", func(c *config.Config) { c.Train.LearningRate, c.Rollout.GroupSize = 3e-3, 4 }, none, []string{"rollout.group_size", "train.learning_rate"}},
 		{"the problems of one file name", nil, func(r *rundir.Run) { r.Meta.ProblemsHash = "9876543210" }, []string{"problems"}},
-		{"the program", nil, func(r *rundir.Run) { r.Meta.Version = "1.1" }, []string{"version"}},
-		{"the revision", nil, func(r *rundir.Run) { r.Meta.Revision = "def" }, []string{"version"}},
+		{"the program", nil, func(r *rundir.Run) { r.Meta.Version = "1.1" }, nil},
+		{"the revision", nil, func(r *rundir.Run) { r.Meta.Revision = "def" }, nil},
 		{"the kernel", nil, func(r *rundir.Run) { r.Meta.Kernel = "go" }, []string{"kernel"}},
 		{"the wider vectors, with the same bits", nil, func(r *rundir.Run) { r.Meta.Kernel = "avx512" }, nil},
 		{"the device", nil, func(r *rundir.Run) { r.Meta.Device = "GPU, tf32" }, []string{"device"}},
@@ -73,6 +73,48 @@ func TestArmsOf(t *testing.T) {
 				if (err == nil) != (tt.differ == nil) || err != nil && !strings.Contains(err.Error(), strings.Join(tt.differ, ", ")) {
 					t.Errorf("%s: %v, differing keys %q", what, err, tt.differ)
 				}
+			}
+		})
+	}
+}
+
+// Versions are arms where they are what is compared, and elsewhere a note.
+func TestVersions(t *testing.T) {
+	newer := func(dir string, seed uint64, change func(*config.Config)) *rundir.Run {
+		r := poolRun(dir, seed, change)
+		r.Meta.Version = "1.1"
+		return r
+	}
+	rate := func(c *config.Config) { c.Train.LearningRate = 3e-3 }
+	const note = "different versions of grpo (1.0 abc; 1.1 abc)"
+	for _, tt := range []struct {
+		name   string
+		runs   []*rundir.Run
+		differ []string
+		noted  bool
+	}{
+		{"a seed each", []*rundir.Run{poolRun("x", 1, nil), newer("y", 2, nil)}, nil, true},
+		{"one seed of both", []*rundir.Run{poolRun("x", 1, nil), poolRun("y", 2, nil), newer("z", 2, nil)}, []string{"version"}, false},
+		{"another rate", []*rundir.Run{poolRun("x", 1, nil), newer("y", 2, nil), newer("z", 1, rate)}, []string{"train.learning_rate"}, true},
+		{"both", []*rundir.Run{poolRun("x", 1, nil), newer("y", 1, nil), newer("z", 1, rate)}, []string{"train.learning_rate", "version"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sw, err := analysis.ArmsOf(tt.runs, "")
+			expect.OK(t, err)
+			if !slices.Equal(sw.Manifest.Varied, tt.differ) {
+				t.Errorf("arms by %q, want %q", sw.Manifest.Varied, tt.differ)
+			}
+			text := strings.Join(mustReport(t, sw).Verdict.Caveats, "\n")
+			if strings.Contains(text, note) != tt.noted {
+				t.Errorf("noted: want %v\n%s", tt.noted, text)
+			}
+			if len(sw.Manifest.Arms) > 1 {
+				return
+			}
+			var b bytes.Buffer
+			expect.OK(t, WriteMarkdown(&b, tt.runs))
+			if !strings.Contains(b.String(), note) {
+				t.Error(b.String())
 			}
 		})
 	}
@@ -199,8 +241,12 @@ func TestMixedArms(t *testing.T) {
 	}
 	neverFinding(t, mustReport(t, sw), analysis.MixedArms)
 	sw.Runs[3].Run.Meta.Kernel, sw.Runs[3].Run.Meta.Version = "go", "2"
-	wantFinding(t, mustReport(t, sw), finding{Section: analysis.Caveat, Kind: analysis.MixedArms,
-		Parts: []finding{{Kind: analysis.MixedArms, Arms: []int{1}, Keys: []string{"kernel", "version"}}}})
+	a := mustReport(t, sw)
+	wantFinding(t, a, finding{Section: analysis.Caveat, Kind: analysis.MixedArms,
+		Parts: []finding{{Kind: analysis.MixedArms, Arms: []int{1}, Keys: []string{"kernel"}}}})
+	if text := strings.Join(a.Verdict.Caveats, "\n"); !strings.Contains(text, "different versions of grpo (1; 2)") {
+		t.Error(text)
+	}
 }
 
 // Runs that read other contents of a file are the first thing that a sweep's report says, and are never

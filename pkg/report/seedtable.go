@@ -200,6 +200,10 @@ func seedNotes(runs []*rundir.Run) string {
 		fmt.Fprintf(&b, " The last row is the mean and the sample standard deviation over the n = %d finished runs.",
 			finished)
 	}
-	b.WriteString(" The best step is chosen on the same validation problems, so its reward is biased upward.\n")
+	b.WriteString(" The best step is chosen on the same validation problems, so its reward is biased upward.")
+	if note := analysis.VersionsNote(runs); note != "" {
+		b.WriteString(" " + escapeMarkdown(note) + ".")
+	}
+	b.WriteString("\n")
 	return b.String()
 }

@@ -47,6 +47,11 @@ func NewTest(a, b analysis.Side, margin float64) (*Test, error) {
 	for _, f := range r.FindingsOf(noted...) {
 		t.Notes = append(t.Notes, asSentence(r.sentence(f)))
 	}
+	isVersion := func(d analysis.Differing) bool { return d.Key == analysis.VersionKey }
+	if note := analysis.VersionsNote(analysis.RunsOf(v.Analysis.Sweep.Runs)); note != "" &&
+		!slices.ContainsFunc(v.Differing, isVersion) {
+		t.Notes = append(t.Notes, note+".")
+	}
 	for i, side := range []analysis.Side{a, b} {
 		if side.Added {
 			t.Notes = append(t.Notes, fmt.Sprintf("Seeds were added to %s when there were results: a test that is repeated "+
