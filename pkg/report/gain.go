@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"grpo/internal/textutil"
 	"grpo/pkg/analysis"
@@ -51,33 +52,73 @@ func (a *Report) gainsTable() Table {
 
 // gainTable has a run's gain on each set and its parts.
 func gainTable(r *rundir.Run) Table {
-	t := Table{Columns: []Column{
-		{Head: "gain of the\nanswer reward", Text: true}, {Head: "decoding", Text: true}, {Head: "gain"},
-		{Head: "by\nformat"}, {Head: "by\nanswers"}, {Head: "formatted\nbefore, after"},
-		{Head: "right of formatted\nbefore, after"},
-	}}
+	t := tableOfGains("gain of the\nanswer reward")
 	for _, split := range analysis.SetsOf(r) {
-		first := analysis.Evaluation(r, split, analysis.AtStart)
-		last := analysis.Evaluation(r, split, analysis.AtEnd)
-		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
-			before, after := analysis.DecodedCounts(first, decoding), analysis.DecodedCounts(last, decoding)
-			if before == nil || after == nil {
-				continue
-			}
-			g, three := analysis.GainOf(before, after), func(v float64) string { return analysis.Decimals(v, 3) }
-			total := three(after.AnswerReward - before.AnswerReward)
-			if e, ok := analysis.GainByProblem(first, last, decoding); ok {
-				total = analysis.WithInterval(e.Mean, e.Lo, e.Hi)
-				t.Columns[2].Head = "gain\n[95% interval]"
-				t.Notes = []string{"The interval of a gain pairs the completions before and after by problem; it does not " +
-					"cover the spread over seeds."}
-			}
-			t.add(splitName(split), decoding, total, three(g.Format), three(g.Answers),
-				three(before.FormatReward)+", "+three(after.FormatReward),
-				three(analysis.RightOfFormatted(before))+", "+three(analysis.RightOfFormatted(after)))
+		for _, decoding := range decodings {
+			t.addGain(splitName(split), r, split, decoding)
 		}
 	}
 	return t
+}
+
+// gainsBySeed has the gain of each run on the validation problems and its parts, and of several runs the means with
+// sample standard deviations over those that are finished.
+func gainsBySeed(runs []*rundir.Run, infos []analysis.RunInfo) Table {
+	t := tableOfGains("seed")
+	for _, decoding := range decodings {
+		var parts [3][]float64
+		for i, r := range runs {
+			g, ok := t.addGain(strings.TrimPrefix(infos[i].SeedText(), "seed "), r, rundir.SplitVal, decoding)
+			if !ok || !r.Finished() {
+				continue
+			}
+			for k := range parts {
+				parts[k] = append(parts[k], g[k])
+			}
+		}
+		if n := len(parts[0]); n > 1 {
+			cells := []string{"mean ± sd", decoding}
+			for _, values := range parts {
+				m, sd, _ := stats.MeanSD(values)
+				cells = append(cells, analysis.Decimals(m, 3)+" ± "+analysis.Decimals(sd, 3))
+			}
+			t.add(append(cells, "", "")...)
+		}
+	}
+	return t
+}
+
+var decodings = []string{rundir.DecodingSampled, rundir.DecodingGreedy}
+
+func tableOfGains(first string) Table {
+	return Table{Columns: []Column{
+		{Head: first, Text: true}, {Head: "decoding", Text: true}, {Head: "gain"},
+		{Head: "by\nformat"}, {Head: "by\nanswers"}, {Head: "formatted\nbefore, after"},
+		{Head: "right of formatted\nbefore, after"},
+	}}
+}
+
+// addGain adds the gain of a run on a set, if it has one, and returns it with its parts by format and by answers.
+func (t *Table) addGain(name string, r *rundir.Run, split, decoding string) (gain [3]float64, ok bool) {
+	first := analysis.Evaluation(r, split, analysis.AtStart)
+	last := analysis.Evaluation(r, split, analysis.AtEnd)
+	before, after := analysis.DecodedCounts(first, decoding), analysis.DecodedCounts(last, decoding)
+	if before == nil || after == nil {
+		return gain, false
+	}
+	g, three := analysis.GainOf(before, after), func(v float64) string { return analysis.Decimals(v, 3) }
+	gain = [3]float64{after.AnswerReward - before.AnswerReward, g.Format, g.Answers}
+	total := three(gain[0])
+	if e, ok := analysis.GainByProblem(first, last, decoding); ok {
+		total = analysis.WithInterval(e.Mean, e.Lo, e.Hi)
+		t.Columns[2].Head = "gain\n[95% interval]"
+		t.Notes = []string{"The interval of a gain pairs the completions before and after by problem; it does not " +
+			"cover the spread over seeds."}
+	}
+	t.add(name, decoding, total, three(g.Format), three(g.Answers),
+		three(before.FormatReward)+", "+three(after.FormatReward),
+		three(analysis.RightOfFormatted(before))+", "+three(analysis.RightOfFormatted(after)))
+	return gain, true
 }
 
 // setRow is an arm on a set of problems; at is the index of the arm.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +68,32 @@ func TestSetsInResults(t *testing.T) {
 	expect.OK(t, WriteHTML(page, a, nil))
 	if html, _ := os.ReadFile(page); !strings.Contains(string(html), "Results by set of problems") {
 		t.Error("the page has no table of sets")
+	}
+}
+
+// Seeds of one setting have their gains, and the means over those that are finished.
+func TestGainsBySeed(t *testing.T) {
+	runs := []*rundir.Run{poolRun("x", 1, nil), poolRun("y", 2, nil), poolRun("z", 3, nil)}
+	for i, right := range [][2]int{{256, 512}, {128, 768}, {256, 1024}} { // of 1024, before and after
+		runs[i].Evals = nil
+		for k, e := range []*rundir.Eval{&runs[i].Result.Initial, &runs[i].Result.Final} {
+			e.Greedy = nil
+			e.Sampled = rundir.Counts{N: 1024, CorrectNum: right[k], FormattedRight: right[k], FormattedWrong: 1024 - right[k],
+				AnswerReward: float64(right[k]) / 1024, FormatReward: 1}
+			runs[i].Evals = append(runs[i].Evals, *e)
+		}
+	}
+	runs[2].Result = nil // not finished
+	var b bytes.Buffer
+	expect.OK(t, WriteMarkdown(&b, runs))
+	want := strings.Join([]string{
+		"| 1 | sampled | 0.250 | 0.000 | 0.250 | 1.000, 1.000 | 0.250, 0.500 |",
+		"| 2 | sampled | 0.625 | 0.000 | 0.625 | 1.000, 1.000 | 0.125, 0.750 |",
+		"| 3 | sampled | 0.750 | 0.000 | 0.750 | 1.000, 1.000 | 0.250, 1.000 |",
+		"| mean ± sd | sampled | 0.438 ± 0.265 | 0.000 ± 0.000 | 0.438 ± 0.265 |  |  |\n",
+	}, "\n")
+	if !strings.Contains(b.String(), want) {
+		t.Errorf("want\n%s\nin\n%s", want, b.String())
 	}
 }
 

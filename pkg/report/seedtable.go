@@ -17,13 +17,22 @@ import (
 // WriteMarkdown writes the validation of one run, or of several seeds of one
 // arm, as a Markdown table: a row for each run, and for several runs a row of
 // means with sample standard deviations over those that are finished (a run
-// that diverged is). Columns that no run fills are left out.
+// that diverged is). Columns that no run fills are left out. A second table has
+// the gains.
 func WriteMarkdown(w io.Writer, runs []*rundir.Run) error {
 	t, err := seedTable(runs)
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, textutil.Text(t.Markdown()+"\n"+seedNotes(runs)))
+	infos, err := analysis.ReadSeedInfos(runs)
+	if err != nil {
+		return err
+	}
+	text := t.Markdown() + "\n" + seedNotes(runs)
+	if gains := gainsBySeed(runs, infos); len(gains.Rows) > 0 {
+		text += "\n" + gains.Markdown()
+	}
+	_, err = io.WriteString(w, textutil.Text(text))
 	return err
 }
 
