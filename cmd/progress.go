@@ -10,9 +10,11 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/internal/tui"
+	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 	"grpo/pkg/supervised"
+	"grpo/pkg/sweep"
 )
 
 // progress shows what a command does on standard error: on a terminal a line with a bar that is redrawn, otherwise
@@ -33,6 +35,9 @@ type progress struct {
 	stepped time.Time // when it ended; zero before the evaluation of the initial weights is over
 	steps   int       // 0: no run
 	last    string    // what the last step was like
+	ends    time.Time // when it is likely to end; zero: not known
+	config  *config.Config
+	pace    sweep.Pace
 }
 
 // newProgress returns an observer; with quiet it shows nothing.
@@ -138,21 +143,33 @@ func (p *progress) Step(m rundir.Metrics) {
 	if accuracy, ok := m.Preference["rewards/accuracies"]; ok {
 		what = fmt.Sprintf("pairs ranked right %.3f", accuracy)
 	}
-	p.took(m.Step, p.steps, what)
+	left := 0.0
+	if p.config != nil {
+		p.pace.Add(m)
+		left = p.pace.Left(*p.config)
+	}
+	p.took(m.Step, p.steps, left, what)
 }
 
-// took notes the end of a step that was like what, and prints a line if it took long.
-func (p *progress) took(step, steps int, what string) {
+// took notes the end of a step that was like what, and prints a line if it took long. left is the time that is left
+// in seconds; 0 = in proportion to the steps.
+func (p *progress) took(step, steps int, left float64, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
 	if p.steps == 0 || step <= p.step { // there was no Begin, or this is another stage
 		p.clear()
-		p.started, p.first, p.stepped = now, step, time.Time{}
+		p.started, p.first, p.stepped, p.ends = now, step, time.Time{}, time.Time{}
+	}
+	if done := step - p.first; left == 0 && done > 0 {
+		left = now.Sub(p.started).Seconds() / float64(done) * float64(steps-step)
+	}
+	if left > 0 {
+		p.ends = now.Add(time.Duration(left * float64(time.Second)))
 	}
 	long := !p.stepped.IsZero() && now.Sub(p.stepped) >= lineEvery
 	p.step, p.steps, p.stepped, p.last = step, steps, now, what
-	p.drawRun(what + p.left(step, now))
+	p.drawRun(what + p.left(now))
 	if long {
 		p.print(p.stepLine(now))
 	}
@@ -164,16 +181,16 @@ func (p *progress) took(step, steps int, what string) {
 
 // stepLine is a line about the last step.
 func (p *progress) stepLine(now time.Time) string {
-	return fmt.Sprintf("step %*d/%d  %s%s", len(fmt.Sprint(p.steps)), p.step, p.steps, p.last, p.left(p.step, now))
+	return fmt.Sprintf("step %*d/%d  %s%s", len(fmt.Sprint(p.steps)), p.step, p.steps, p.last, p.left(now))
 }
 
-// left is the time that a run takes after a step; empty if it is not known.
-func (p *progress) left(step int, now time.Time) string {
-	done := step - p.first
-	if done <= 0 || step >= p.steps {
+// left is the time that a run still takes; empty if it is not known.
+func (p *progress) left(now time.Time) string {
+	left := p.ends.Sub(now)
+	if left <= 0 || p.step >= p.steps {
 		return ""
 	}
-	return fmt.Sprintf("  %s left", shortTime(now.Sub(p.started).Seconds()/float64(done)*float64(p.steps-step)))
+	return fmt.Sprintf("  %s left", shortTime(left.Seconds()))
 }
 
 // Eval implements train.Observer. It is called before the Step of its step.
@@ -187,7 +204,7 @@ func (p *progress) Eval(e rundir.Eval) {
 		line += "  score " + textutil.Rounded(*s)
 	}
 	line += fmt.Sprintf("  formatted %.3f  length %4.1f", e.Sampled.FormatReward, e.Sampled.Length)
-	p.line("%s%s", line, p.left(e.Step, p.now()))
+	p.line("%s%s", line, p.left(p.now()))
 	if e.Step == 0 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -200,7 +217,7 @@ func (p *progress) Note(text string) { p.line("note: %s", text) }
 
 // SFTStep reports a step of `grpo sft`.
 func (p *progress) SFTStep(s supervised.SFTStep, steps int) {
-	p.took(s.Step, steps, fmt.Sprintf("%s loss %.4f", textutil.Printable(s.Stage, 20), s.Loss))
+	p.took(s.Step, steps, 0, fmt.Sprintf("%s loss %.4f", textutil.Printable(s.Stage, 20), s.Loss))
 	if s.Validation != nil {
 		loss := ""
 		if s.ValidationLoss != nil {
@@ -213,7 +230,7 @@ func (p *progress) SFTStep(s supervised.SFTStep, steps int) {
 
 // RewardModelStep reports a step of `grpo reward-model`.
 func (p *progress) RewardModelStep(s supervised.RewardModelStep, steps int) {
-	p.took(s.Step, steps, fmt.Sprintf("loss %.4f", s.Loss))
+	p.took(s.Step, steps, 0, fmt.Sprintf("loss %.4f", s.Loss))
 	if e := s.Eval; e != nil {
 		p.line("step %d/%d  loss %.4f  held-out pairs: loss %.4f  accuracy %.3f  margin %.3f",
 			s.Step, steps, s.Loss, e.Loss, e.Accuracy, e.Margin)

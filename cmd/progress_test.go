@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/rundir"
 	"grpo/pkg/supervised"
@@ -150,7 +151,7 @@ func TestActivityOfRun(t *testing.T) {
 		step(many, i+1, 0)
 		many.pass(1)
 	}
-	if got := many.lines()[1:]; !slices.Equal(got, []string{"step 10/40  train reward 0.500  30s left"}) {
+	if got := many.lines()[1:]; !slices.Equal(got, []string{"step 10/40  train reward 0.500  26s left"}) {
 		t.Errorf("a run of many steps printed %q", got)
 	}
 
@@ -174,6 +175,20 @@ func TestActivityOfRun(t *testing.T) {
 		"evaluating test, 10s so far",
 	}; !slices.Equal(got, want) {
 		t.Errorf("a run of long steps printed\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+
+	evaluated := newBeating(false, false) // the first evaluation takes as long as a hundred steps, and is made once more
+	c := config.Default()
+	c.Train.NGRPOSteps, c.Eval.EveryNSteps, c.Data.TestSize, c.Data.UnseenSize = 3, 3, 0, 0
+	evaluated.config = &c
+	evaluated.Begin(0, 3)
+	evaluated.pass(2000)
+	evaluated.Eval(rundir.Eval{Step: 0})
+	evaluated.pass(20)
+	m := rundir.Metrics{Step: 1, Time: rundir.Timing{RolloutS: 20, ElapsedS: 2020}}
+	evaluated.Step(m)
+	if got := evaluated.lines(); !strings.HasSuffix(got[len(got)-1], "  34m0s left") { // 2 * 20 + 2000 s
+		t.Errorf("it printed %q", got)
 	}
 
 	stages := newBeating(false, false)

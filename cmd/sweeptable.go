@@ -11,6 +11,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/internal/tui"
+	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
@@ -44,6 +45,7 @@ type tablePart struct {
 // tableRun is a run of the table. The clock's Seconds are set when it has ended.
 type tableRun struct {
 	sweep.Clock
+	config   config.Config
 	phase    phase
 	name     string    // arm and seed
 	reward   *float64  // last validation answer reward, sampled
@@ -104,7 +106,8 @@ func (t *sweepTable) add(m sweepdir.Manifest, copied []bool) {
 		r := tableRun{phase: phaseWaiting, copied: copied[i]}
 		r.name = fmt.Sprintf("%s, seed %d", textutil.Printable(m.NameOf(e.Arm), 0), e.Seed)
 		r.Arm = arms + e.Arm
-		r.Steps, t.work[r.Arm] = sweep.RunWork(e)
+		r.config, t.work[r.Arm] = sweep.RunWork(e)
+		r.Steps = r.config.Train.NGRPOSteps
 		t.runs = append(t.runs, r)
 	}
 	t.parts = append(t.parts, tablePart{from: from, to: len(t.runs)})
@@ -268,7 +271,7 @@ func (t *sweepTable) done() {
 
 // start sets the clock of a run whose process starts now.
 func (r *tableRun) start(p phase, now time.Time) {
-	r.phase, r.started, r.lastLine, r.First, r.Rate = p, now, now, r.Step, 0
+	r.phase, r.started, r.lastLine, r.First, r.Left = p, now, now, r.Step, 0
 }
 
 // follow takes steps, the last evaluation and the pace from the run's folder.
@@ -281,24 +284,13 @@ func (r *tableRun) follow(s sweepdir.RunState) {
 	}
 	if n := len(s.Run.Metrics); n > 0 {
 		r.Step = max(r.Step, s.Run.Metrics[n-1].Step)
-		r.Rate = pace(s.Run.Metrics, r.First)
+		r.Left = sweep.PaceOf(s.Run.Metrics).Left(r.config)
 	}
 	for i, e := range s.Run.Evals {
 		if e.Split == rundir.SplitVal {
 			r.reward = &s.Run.Evals[i].Sampled.AnswerReward
 		}
 	}
-}
-
-// pace is the seconds per step since the first step after `first`; 0 if there are
-// fewer than two. The elapsed time of a run includes that before it was continued.
-func pace(lines []rundir.Metrics, first int) float64 {
-	i := slices.IndexFunc(lines, func(m rundir.Metrics) bool { return m.Step > first })
-	if i < 0 || len(lines)-i < 2 {
-		return 0
-	}
-	a, b := lines[i], lines[len(lines)-1]
-	return (b.Time.ElapsedS - a.Time.ElapsedS) / float64(b.Step-a.Step)
 }
 
 // end takes the outcome from result.json.

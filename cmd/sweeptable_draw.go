@@ -82,8 +82,8 @@ func (r tableRun) cells() []string {
 	switch {
 	case r.phase == phaseWaiting && r.Step == 0:
 		step = ""
-	case (r.phase == phaseRunning || r.phase == phaseOther) && r.Rate > 0:
-		left = shortTime(r.Rate * float64(r.Steps-r.Step))
+	case (r.phase == phaseRunning || r.phase == phaseOther) && r.Left > 0:
+		left = shortTime(r.Left)
 	case r.phase.ended() && r.Seconds > 0:
 		left = "took " + shortTime(r.Seconds)
 	}

@@ -58,11 +58,11 @@ func (x *tableTest) event(after time.Duration, i int, e sweep.Event) {
 }
 
 // at is a run's folder after this number of steps, half a second each after a start of
-// two seconds, with an evaluation every 10 steps.
+// two seconds, which is that of evaluations, with one every 10 steps.
 func at(state string, step int, reward float64) sweepdir.RunState {
 	r := &rundir.Run{}
 	for s := 1; s <= step; s++ {
-		r.Metrics = append(r.Metrics, rundir.Metrics{Step: s, Time: rundir.Timing{ElapsedS: 2 + 0.5*float64(s)}})
+		r.Metrics = append(r.Metrics, rundir.Metrics{Step: s, Time: rundir.Timing{RolloutS: 0.5, ElapsedS: 2 + 0.5*float64(s)}})
 	}
 	for s := 0; s <= step; s += 10 {
 		r.Evals = append(r.Evals, rundir.Eval{Step: s, Split: rundir.SplitVal, Sampled: rundir.Counts{AnswerReward: reward}},
@@ -115,7 +115,7 @@ died      lr=1e-2, seed 1: panic: boom
     goroutine 1
 started   lr=1e-2, seed 1, attempt 2, after step 10
           lr=1e-3, seed 1: step 60/100  validation 0.710
-total     0 of 4 runs, 34s elapsed, about 1m23s left
+total     0 of 4 runs, 34s elapsed, about 1m25s left
 done      lr=1e-3, seed 1: validation 0.871 in 52s
 total     1 of 4 runs, 52s elapsed, about 1m1s left
 started   lr=1e-3, seed 2
@@ -184,11 +184,11 @@ func TestSweepTableRedraw(t *testing.T) {
 	x.event(12*time.Second, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 20, 0.512)})
 	x.event(50*time.Millisecond, 0, sweep.Event{Kind: sweep.Progress, State: at(rundir.StateRunning, 21, 0.512)}) // too soon: not drawn
 	want := `run              step    validation  state    left
-lr=1e-3, seed 1  20/100  0.512       running  40s
+lr=1e-3, seed 1  20/100  0.512       running  46s
 lr=1e-2, seed 1  0/100               running
 lr=1e-3, seed 2                      waiting
 lr=1e-2, seed 2                      waiting
-[#...................] 0 of 4 runs, 12s elapsed, about 1m32s left
+[#...................] 0 of 4 runs, 12s elapsed, about 1m44s left
 `
 	if got := strings.Join(screen(t, x.out.String()), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -189,6 +189,7 @@ func runTrain(ctx context.Context, s *State, o *trainOptions) error {
 		}
 	}
 	p := newProgress(s, o.out.quiet)
+	p.config = &r.Config
 	if m, err := policy.Of(r.Config); err == nil { // otherwise the run reports it, unless it is done
 		p.headline("run folder %s, up to %s on the disk", dir, budget.Bytes(budget.DiskOf(m, r.Config).Peak))
 	}

@@ -157,36 +157,70 @@ func orAll(size, n int) int {
 	return size
 }
 
-// evaluated is the number of completions of all evaluations of a run; a float,
-// because the product of valid sizes can exceed an int.
+// evaluated is the number of completions of all evaluations of a run.
 func evaluated(c config.Config) float64 {
-	const wholeFile = 1024 // a guess: problems in files are not counted
-	steps, every := c.Train.NGRPOSteps, c.Eval.EveryNSteps
-	evaluations := float64(1 + (steps+every-1)/every)
-	val, test, unseen := orAll(c.Data.ValSize, wholeFile), c.Data.TestSize, c.Data.UnseenSize
+	return evaluatedUntil(c, c.Train.NGRPOSteps) + evaluatedLast(c)
+}
+
+// wholeFile is a guess: problems in files are not counted.
+const wholeFile = 1024
+
+// evaluatedUntil is the number of completions of the evaluations up to the end of a step, those before the first
+// step included; a float, because the product of valid sizes can exceed an int.
+func evaluatedUntil(c config.Config, step int) float64 {
+	steps, every := c.Train.NGRPOSteps, max(1, c.Eval.EveryNSteps)
+	curve := 1 + step/every
+	if step == steps && steps%every > 0 {
+		curve++
+	}
+	sets := 1
+	if every := c.Eval.SetsEveryNSteps; every > 0 {
+		sets += step / every
+	}
+	val, unseen := orAll(c.Data.ValSize, wholeFile), c.Data.UnseenSize
 	if !c.Data.Generated() {
 		unseen = 0
+	}
+	n := float64(curve)*float64(val+unseen) + float64(sets)*ofSets(c)
+	if c.Eval.FinalSize > val { // the split val_final
+		n += float64(c.Eval.FinalSize)
+	}
+	return n * (float64(c.Eval.Samples) + greedy(c))
+}
+
+// evaluatedLast is the number of completions of the evaluations after the last step.
+func evaluatedLast(c config.Config) (n float64) {
+	last := float64(c.Eval.LastSamples()) + greedy(c)
+	if every := c.Eval.SetsEveryNSteps; every == 0 || c.Train.NGRPOSteps%every > 0 {
+		n = ofSets(c) * (float64(c.Eval.Samples) + greedy(c))
+	}
+	test := c.Data.TestSize
+	if !c.Data.Generated() {
 		if test = 0; c.Data.TestFile != "" {
 			test = orAll(c.Data.TestSize, wholeFile)
 		}
 	}
-	sets := 2 // before the first step and after the last
-	if every := c.Eval.SetsEveryNSteps; every > 0 {
-		sets += (steps - 1) / every
-	}
-	greedy, samples, last := 0.0, float64(c.Eval.Samples), float64(c.Eval.LastSamples())
-	if c.Eval.Greedy {
-		greedy = 1
-	}
-	often := evaluations*float64(val+unseen) + float64(sets*len(c.Eval.SetFiles())*orAll(c.Eval.SetSize, wholeFile))
-	n := often*(samples+greedy) + float64(test)*(last+greedy)
-	switch final := c.Eval.FinalSize; { // the split val_final
-	case final > val: // before training and at the end
-		n += float64(final) * (samples + last + 2*greedy)
-	case last > samples:
-		n += float64(val) * (last + greedy)
+	n += float64(test) * last
+	switch val := orAll(c.Data.ValSize, wholeFile); {
+	case c.Eval.FinalSize > val:
+		n += float64(c.Eval.FinalSize) * last
+	case c.Eval.LastSamples() > c.Eval.Samples:
+		n += float64(val) * last
 	}
 	return n
+}
+
+// ofSets is the number of problems of the sets from files.
+func ofSets(c config.Config) float64 {
+	return float64(len(c.Eval.SetFiles())) * float64(orAll(c.Eval.SetSize, wholeFile))
+}
+
+// greedy is the number of greedy completions of a problem.
+func greedy(c config.Config) float64 {
+	if c.Eval.Greedy {
+		return 1
+	}
+	return 0
 }
 
 // Work is the nominal cost of a run, of which only ratios mean something. In the
@@ -199,14 +233,14 @@ func Work(c config.Config) float64 {
 	return completion * (float64(c.Train.NGRPOSteps)*step + 2*evaluated(c))
 }
 
-// RunWork returns the number of steps and the [Work] of a run of a manifest; zeros
-// if its configuration can't be read.
-func RunWork(e sweepdir.Entry) (steps int, work float64) {
+// RunWork returns the configuration and the [Work] of a run of a manifest; zeros if its configuration
+// can't be read.
+func RunWork(e sweepdir.Entry) (cfg config.Config, work float64) {
 	cfg, err := frozen(e)
 	if err != nil {
-		return 0, 0
+		return config.Config{}, 0
 	}
-	return cfg.Train.NGRPOSteps, Work(cfg)
+	return cfg, Work(cfg)
 }
 
 // ProposedTime is a time limit for a run of these entries with this many threads: twice what the

@@ -106,6 +106,39 @@ func TestEstimateLong(t *testing.T) {
 	}
 }
 
+// Evaluations before the first step and after the last, longer than all steps together, count once.
+func TestPace(t *testing.T) {
+	c := config.Default()
+	c.Data.Source, c.Data.ValSize, c.Eval.FinalSize = "gsm8k", 512, 1319
+	c.Train.NGRPOSteps, c.Eval.EveryNSteps = 20, 12
+	const perStep, perCompletion = 150, 0.5
+	before := map[int]float64{0: 2 * (512 + 1319), 12: 2 * 512, 20: 2 * 512} // completions at the end of a step
+	const after = 2 * 1319
+	left := func(step int) float64 {
+		sum := perStep*float64(20-step) + after*perCompletion
+		for at, n := range before {
+			if at > step {
+				sum += n * perCompletion
+			}
+		}
+		return sum
+	}
+	for _, from := range []int{1, 8} { // the first step that was seen
+		var p Pace
+		if p.Left(c) != 0 {
+			t.Error("known before the first step")
+		}
+		for step := from; step <= 20; step++ {
+			m := rundir.Metrics{Step: step}
+			m.Time = rundir.Timing{RolloutS: 60, RewardS: 10, UpdateS: 80, ElapsedS: left(0) + before[0]*perCompletion - left(step)}
+			p.Add(m)
+			if got, want := p.Left(c), left(step); math.Abs(got-want) > 1e-6 {
+				t.Errorf("from step %d, after step %d: %v, want %v", from, step, got, want)
+			}
+		}
+	}
+}
+
 // TestProbeLimit: a probe at its time limit returns a lower bound,
 // the estimate is one too, and no other class is measured.
 func TestProbeLimit(t *testing.T) {
@@ -268,16 +301,16 @@ func TestRemaining(t *testing.T) {
 		jobs int
 		want float64 // -1: unknown
 	}{
-		{"nothing measured", []Clock{waits(0), {Steps: 100, Step: 2, Seconds: 5, Running: true, Rate: 1}}, []float64{1}, 2, -1},
+		{"nothing measured", []Clock{waits(0), {Steps: 100, Step: 2, Seconds: 5, Running: true, Left: 98}}, []float64{1}, 2, -1},
 		{"all ended", []Clock{done(0, 10)}, []float64{1}, 2, 0},
 		{"the arm's own runs", []Clock{done(0, 10), done(1, 30), waits(0), waits(1)}, []float64{1, 1}, 1, 40},
 		{"two slots", []Clock{done(0, 10), done(1, 30), waits(0), waits(1), waits(0), waits(1)}, []float64{1, 1}, 2, 50},
 		{"an arm that has not started", []Clock{done(0, 10), done(1, 20), waits(2)}, []float64{1, 2, 5}, 1, 50},
 		{"the mean of an arm", []Clock{done(0, 10), done(0, 20), waits(0)}, []float64{1}, 1, 15},
-		{"at its own pace", []Clock{done(0, 10), {Steps: 100, Step: 50, Seconds: 30, Running: true, Rate: 0.6}}, []float64{1}, 1, 30},
-		{"too early for its own pace", []Clock{done(0, 10), {Steps: 100, Step: 5, Seconds: 4, Running: true, Rate: 0.9}}, []float64{1}, 1, 6},
+		{"at its own pace", []Clock{done(0, 10), {Steps: 100, Step: 50, Seconds: 30, Running: true, Left: 30}}, []float64{1}, 1, 30},
+		{"too early for its own pace", []Clock{done(0, 10), {Steps: 100, Step: 5, Seconds: 4, Running: true, Left: 85.5}}, []float64{1}, 1, 6},
 		{"late", []Clock{done(0, 10), {Steps: 100, Step: 5, Seconds: 40, Running: true}}, []float64{1}, 1, 0},
-		{"only running runs", []Clock{{Steps: 100, Step: 50, Seconds: 30, Running: true, Rate: 0.5}, waits(0)}, []float64{1}, 1, 25 + 55},
+		{"only running runs", []Clock{{Steps: 100, Step: 50, Seconds: 30, Running: true, Left: 25}, waits(0)}, []float64{1}, 1, 25 + 55},
 		{"continued", []Clock{{Steps: 100, Step: 100, First: 50, Seconds: 10, Ended: true, Measured: true}, waits(0)}, []float64{1}, 1, 20},
 		{"waits with a checkpoint", []Clock{done(0, 10), {Steps: 100, Step: 60}}, []float64{1}, 1, 4},
 		{"ended early, like the next", []Clock{{Steps: 100, Step: 20, Seconds: 4, Ended: true, Measured: true}, waits(0)}, []float64{1}, 1, 4},
@@ -339,7 +372,7 @@ func TestRemainingWithin20Percent(t *testing.T) {
 			case begins[i] <= now:
 				runs[i].Running, runs[i].Seconds = true, now-begins[i]
 				runs[i].Step = int(200 * runs[i].Seconds / took[i])
-				runs[i].Rate = took[i] / 200
+				runs[i].Left = took[i] / 200 * float64(200-runs[i].Step)
 			}
 		}
 		got, ok := Remaining(runs, work, jobs)

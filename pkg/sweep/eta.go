@@ -3,8 +3,46 @@ package sweep
 import (
 	"slices"
 
+	"grpo/pkg/config"
+	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
+
+// Pace is how fast a run goes, from its metrics. Evaluations count by themselves: with a large model those before
+// the first step and after the last can take longer than all steps.
+type Pace struct {
+	steps   int            // that were added
+	seconds float64        // of these, without evaluations
+	last    rundir.Metrics // of the newest
+}
+
+// PaceOf is the pace of a run with these metrics.
+func PaceOf(lines []rundir.Metrics) *Pace {
+	p := &Pace{}
+	for _, m := range lines {
+		p.Add(m)
+	}
+	return p
+}
+
+// Add adds the metrics of the next step.
+func (p *Pace) Add(m rundir.Metrics) {
+	p.steps++
+	p.seconds += m.Time.RolloutS + m.Time.RewardS + m.Time.UpdateS
+	p.last = m
+}
+
+// Left estimates the seconds that the run takes after the newest step: the other steps at the mean pace of the
+// steps, and the other evaluations at the pace of those before; 0 = unknown.
+func (p *Pace) Left(c config.Config) float64 {
+	if p.steps == 0 {
+		return 0
+	}
+	step, perStep := p.last.Step, p.seconds/float64(p.steps)
+	done := evaluatedUntil(c, step)
+	perCompletion := max(0, p.last.Time.ElapsedS-perStep*float64(step)) / max(1, done)
+	return perStep*float64(c.Train.NGRPOSteps-step) + perCompletion*(evaluated(c)-done)
+}
 
 // Makespan is the time of runs in their order, with jobs of them in parallel, when
 // a run of arm i takes arms[i] seconds.
@@ -33,7 +71,7 @@ type Clock struct {
 	Step     int     // made so far
 	First    int     // step after which its process started
 	Seconds  float64 // of the steps after First
-	Rate     float64 // seconds per step of this process; 0 while there are too few steps
+	Left     float64 // seconds that it still takes by its own pace; 0 = unknown
 	Running  bool
 	Ended    bool // done, diverged or given up
 	Measured bool // it has its result, so other runs of its arm take the same time
@@ -70,7 +108,7 @@ func (r Clock) left(whole float64) float64 {
 	case !r.Running:
 		return perStep * float64(r.Steps-r.Step)
 	case r.hasPace():
-		return r.Rate * float64(r.Steps-r.Step)
+		return r.Left
 	}
 	return max(perStep*float64(r.Steps-r.First)-r.Seconds, 0)
 }
@@ -78,7 +116,7 @@ func (r Clock) left(whole float64) float64 {
 // hasPace says whether a run's own pace counts. In the first tenth of a run, the
 // first evaluation and the first steps dominate.
 func (r Clock) hasPace() bool {
-	return r.Rate > 0 && float64(r.Step-r.First) >= 0.1*float64(max(1, r.Steps))
+	return r.Left > 0 && float64(r.Step-r.First) >= 0.1*float64(max(1, r.Steps))
 }
 
 // wholeRuns estimates, for each arm, the seconds of a whole run; nil while
@@ -92,7 +130,7 @@ func wholeRuns(runs []Clock, work []float64) []float64 {
 		case r.Ended && r.Measured && r.Seconds > 0 && r.Step > r.First:
 			ended[r.Arm] = append(ended[r.Arm], soFar)
 		case r.Running && r.hasPace():
-			running[r.Arm] = append(running[r.Arm], r.Rate*float64(r.Steps-r.Step)+soFar)
+			running[r.Arm] = append(running[r.Arm], r.Left+soFar)
 		}
 	}
 	out := make([]float64, len(work))

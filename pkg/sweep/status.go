@@ -244,11 +244,11 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 		r.Step, r.Steps, r.PID = st.Step, max(r.Steps, st.Steps), st.PID
 	}
 	if n := len(run.Metrics); n > 0 {
-		last, first := run.Metrics[n-1], run.Metrics[0]
-		r.Step = max(r.Step, last.Step)
-		if r.State == rundir.StateRunning && last.Step > first.Step {
-			pace := (last.Time.ElapsedS - first.Time.ElapsedS) / float64(last.Step-first.Step)
-			r.Left = max(0, pace*float64(r.Steps-r.Step))
+		r.Step = max(r.Step, run.Metrics[n-1].Step)
+		if r.State == rundir.StateRunning {
+			if c, err := config.LoadText(filepath.Join(r.Dir, rundir.ConfigFile), run.Config); err == nil {
+				r.Left = PaceOf(run.Metrics).Left(c.Config)
+			}
 		}
 	}
 	for _, e := range run.Evals {
