@@ -19,7 +19,7 @@ type chart struct {
 	xMax           float64
 	band           *valueRange // of the interval of the mean; nil: none
 	log            bool        // the y axis may be logarithmic
-	// reward charts have an axis from 0 to 1, reference levels, and the last value
+	// reward charts have the axis of [shareAxis], reference levels, and the last value
 	// after an arm's name.
 	reward bool
 }
@@ -69,9 +69,9 @@ func (a arm) settled() []*rundir.Run {
 	return ended
 }
 
-func (c chart) yAxis(all ...armCurve) yAxis {
+func (c chart) yAxis(v *view, all ...armCurve) yAxis {
 	if c.reward {
-		return yAxis{hi: 1}
+		return shareAxis(v.curveLevels(), curvesOf(all)...)
 	}
 	return newYAxis(c.log, curvesOf(all)...)
 }
@@ -91,7 +91,7 @@ func (c chart) draw(v *view) *figure {
 		return nil
 	}
 	fig := &figure{title: c.title, width: v.width(pageWidth), panelHeight: pageHeight}
-	y := c.yAxis(all...)
+	y := c.yAxis(v, all...)
 	if v.panels() {
 		c.addPanels(fig, v, all, y)
 	} else {

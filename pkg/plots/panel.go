@@ -298,6 +298,28 @@ func newYAxis(log bool, curves ...curve) yAxis {
 	return y
 }
 
+// shareAxis is the axis of shares: from 0 to 1, or to 0.5 or 0.2 where the seeds of the curves and the levels stay
+// below. It does not fit them: so the figures of one task have one scale.
+func shareAxis(levels []level, curves ...curve) yAxis {
+	most := 0.0
+	for _, c := range curves {
+		for _, p := range slices.Concat(c.seeds...) {
+			most = max(most, p.Y)
+		}
+	}
+	for _, l := range levels {
+		if stats.IsFinite(l.at) {
+			most = max(most, l.at)
+		}
+	}
+	for _, hi := range []float64{0.2, 0.5} {
+		if most <= 0.95*hi {
+			return yAxis{hi: hi}
+		}
+	}
+	return yAxis{hi: 1}
+}
+
 // signedAxis fits the seeds of curves with values of either sign, and 0.
 func signedAxis(curves ...curve) yAxis {
 	var y yAxis

@@ -191,6 +191,23 @@ func TestNoIntervalOfTwoSeeds(t *testing.T) {
 	}
 }
 
+// Shares and levels are on the axis, and not all in its lowest fifth unless they are below 0.04.
+func TestShareAxis(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		y := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 5).Draw(t, "y")
+		base := rapid.Float64Range(0, 1).Draw(t, "level")
+		k := curve{seeds: make([]analysis.Series, len(y))}
+		for i, v := range y {
+			k.seeds[i] = analysis.Series{{X: 1, Y: v}}
+		}
+		most := max(slices.Max(y), base)
+		axis := shareAxis([]level{{at: base}, {at: math.NaN()}}, k)
+		if axis.lo != 0 || most > axis.hi || axis.hi > 1 || most > 0.04 && most < axis.hi/5 || axis.hi < 1 && most > 0.96*axis.hi {
+			t.Fatalf("%v on an axis from %v to %v", most, axis.lo, axis.hi)
+		}
+	})
+}
+
 // A band wider than the axis is cut off at its ends, so that no figure's scale is
 // that of an interval of two seeds.
 func TestBandStaysOnTheAxis(t *testing.T) {

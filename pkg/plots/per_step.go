@@ -145,7 +145,7 @@ func responseLength(v *view) *figure {
 	if len(rights)+len(wrongs) == 0 {
 		return nil
 	}
-	y := c.yAxis(append(rights, wrongs...)...)
+	y := c.yAxis(v, append(rights, wrongs...)...)
 	fig := &figure{
 		title: "Completion length", width: v.width(wideWidth),
 		caption: []string{v.meanCaption(!v.panels()), "Each point: " + v.batchPoint()},
@@ -175,9 +175,11 @@ func responseLength(v *view) *figure {
 // validation, arm by arm: a gap means that the policy overfits its problems.
 func trainVsValidation(v *view) *figure {
 	train := v.averaged(trainReward)
-	if len(chart{y: train}.curves(v)) == 0 {
+	trained := chart{y: train}.curves(v)
+	if len(trained) == 0 {
 		return nil
 	}
+	y := shareAxis(nil, curvesOf(append(trained, chart{y: validationOf}.curves(v)...))...)
 	fig := &figure{
 		title: "Training and validation answer reward", width: v.width(wideWidth), panelHeight: panelInches,
 		xLabel: stepLabel(v.infos), yLabel: "answer reward (fraction correct)",
@@ -192,7 +194,7 @@ func trainVsValidation(v *view) *figure {
 	}
 	steps := curveOptions{width: 1.6, seedOpacity: 0.3}
 	evaluations := curveOptions{width: 1.6, seedOpacity: 0.3, markers: 8}
-	fig.addPairs(v, yAxis{hi: 1}, named{"training batch", train, trainStyle, steps},
+	fig.addPairs(v, y, named{"training batch", train, trainStyle, steps},
 		named{"validation, sampled", validationOf, sampledStyle, evaluations})
 	return fig
 }

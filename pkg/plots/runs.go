@@ -120,7 +120,7 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 		}
 		p.setY(newYAxis(false, curves...))
 		if i == 0 {
-			p.setY(yAxis{hi: 1})
+			p.setY(shareAxis(nil, curves...))
 		}
 		for k, c := range t.curves {
 			p.addCurve(c.name, curves[k], c.style, c.options)

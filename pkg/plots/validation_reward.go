@@ -67,7 +67,6 @@ func runsValidation(runs []*rundir.Run) (*figure, error) {
 		return nil, errors.New("draw validation reward: no run has a validation yet")
 	}
 	p := newStepPanel(infos, lastStep(runs), rewardLabel(onCurve(runs)))
-	p.setY(yAxis{hi: 1})
 	p.Y.Tick.Marker = niceTicks{want: 5}
 	p.drawValidation(runs)
 	return &figure{
@@ -84,7 +83,7 @@ func (p *panel) drawValidation(runs []*rundir.Run) {
 		e := last[len(last)-1]
 		lastSampled, lastGreedy = e.OutOf("problem")+", sampled", textutil.Count(e.Problems(), "problem")+", greedy"
 	}
-	for _, c := range []struct {
+	all := []struct {
 		name, split, decoding string
 		style                 style
 	}{
@@ -94,11 +93,17 @@ func (p *panel) drawValidation(runs []*rundir.Run) {
 		{lastGreedy, rundir.SplitFinal, rundir.DecodingGreedy, lastGreedyStyle},
 		{"unseen facts, sampled", rundir.SplitUnseen, rundir.DecodingSampled, unseenSampledStyle},
 		{"unseen facts, greedy", rundir.SplitUnseen, rundir.DecodingGreedy, unseenGreedyStyle},
-	} {
+	}
+	curves, levels := make([]curve, len(all)), runLevels(runs)
+	for i, c := range all {
 		n, _ := strconv.Atoi(problems(runs, c.split)) // 0 where they differ
-		k := newCurve(runs, runs, func(r *rundir.Run) analysis.Series {
+		curves[i] = newCurve(runs, runs, func(r *rundir.Run) analysis.Series {
 			return analysis.EvalSeries(r, c.split, c.decoding)
 		}, shareOf(n))
+	}
+	p.setY(shareAxis(levels, curves...))
+	for i, c := range all {
+		k := curves[i]
 		name := c.name + k.lastValue(p.X.Max, len(runs))
 		if c.split != rundir.SplitVal {
 			p.addBeside(name, k, c.style)
@@ -109,7 +114,7 @@ func (p *panel) drawValidation(runs []*rundir.Run) {
 		}
 		p.addCurve(name, k, c.style, eachEvaluation)
 	}
-	p.addLevels(runLevels(runs)...)
+	p.addLevels(levels...)
 	p.addDiverged(runs, nil, validationOf, style{color: black})
 }
 
