@@ -139,6 +139,20 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// The time left of a running run of a sweep is that of its own configuration, of which a glance at its folder reads
+// only logs; without one it is not known.
+func TestTimeLeftOfRunInASweep(t *testing.T) {
+	c := config.Default()
+	c.Train.NGRPOSteps = 1000
+	run := &rundir.Run{Metrics: []rundir.Metrics{{Step: 10, Time: rundir.Timing{RolloutS: 1, ElapsedS: 10}}}}
+	for text, want := range map[string]float64{string(config.Marshal(c)): 990, "": 0} {
+		r := RunStatus{Dir: t.TempDir(), State: rundir.StateRunning, Age: -1}
+		if r.read(run, text, time.Now()); math.Abs(r.Left-want) > 1e-9 {
+			t.Errorf("%v s left, want %v", r.Left, want)
+		}
+	}
+}
+
 // TestProbeLimit: a probe at its time limit returns a lower bound,
 // the estimate is one too, and no other class is measured.
 func TestProbeLimit(t *testing.T) {

@@ -182,7 +182,7 @@ func (s *Status) addSweep(dir string, m sweepdir.Manifest, part string, now time
 			Dir: r.Path(dir), State: r.State, Error: r.Error, Age: -1, Steps: stepsOf(e),
 		}
 		if r.CheckFolder(dir) == nil { // else State and Error report that it is a link
-			row.read(r.Run, now)
+			row.read(r.Run, e.Config, now)
 		}
 		s.Runs = append(s.Runs, row)
 	}
@@ -214,7 +214,7 @@ func (s *Status) readRun(now time.Time) (argv []string, err error) {
 	case st != nil && st.State != rundir.StateRunning && st.State != rundir.StateDone:
 		row.State, row.Error = st.State, st.Error
 	}
-	row.read(run, now)
+	row.read(run, string(run.Config), now)
 	s.Runs = append(s.Runs, row)
 	if run.Meta == nil {
 		return nil, nil
@@ -222,8 +222,9 @@ func (s *Status) readRun(now time.Time) (argv []string, err error) {
 	return run.Meta.Argv, nil
 }
 
-// read fills in steps, reward and the time of the last change of a run.
-func (r *RunStatus) read(run *rundir.Run, now time.Time) {
+// read fills in steps, reward and the time of the last change of a run with this configuration, which
+// [rundir.Peek] leaves out.
+func (r *RunStatus) read(run *rundir.Run, text string, now time.Time) {
 	for _, name := range heartbeat {
 		if age := ageOf(filepath.Join(r.Dir, name), now); r.Age < 0 || age >= 0 && age < r.Age {
 			r.Age = age
@@ -245,8 +246,8 @@ func (r *RunStatus) read(run *rundir.Run, now time.Time) {
 	}
 	if n := len(run.Metrics); n > 0 {
 		r.Step = max(r.Step, run.Metrics[n-1].Step)
-		if r.State == rundir.StateRunning {
-			if c, err := config.LoadText(filepath.Join(r.Dir, rundir.ConfigFile), run.Config); err == nil {
+		if r.State == rundir.StateRunning && text != "" {
+			if c, err := config.LoadText(filepath.Join(r.Dir, rundir.ConfigFile), []byte(text)); err == nil {
 				r.Left = PaceOf(run.Metrics).Left(c.Config)
 			}
 		}
