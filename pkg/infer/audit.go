@@ -152,6 +152,9 @@ func (a *audit) open() error {
 	e := a.sampling
 	_, _ = fmt.Fprintf(h, "%s %d %v %v %d %d %d\n", a.Split, a.Samples, e.Temperature, e.TopP, e.TopK, e.MinTokens,
 		e.MaxTokens) // never fails
+	if stop := s.template.Stop; len(stop) > 0 {
+		_, _ = fmt.Fprintf(h, "stop %q\n", stop)
+	}
 	for i, p := range a.problems {
 		_, _ = fmt.Fprintf(h, "%v %q\n", a.prompts[i], p.Gold)
 	}
@@ -217,7 +220,7 @@ func (a *audit) sample(s *session, weights, who string, seed uint64, draw int) (
 		}
 		from += n
 	}
-	opt := a.sampling
+	opt := a.samplingOf(s)
 	if missing > 0 {
 		what := fmt.Sprintf("draw %d of %d, %s", a.draw, a.draws, who)
 		opt.Watch = a.Progress.Watch(what, missing*a.Samples, opt.MaxTokens, a.stopped)
@@ -240,6 +243,13 @@ func (a *audit) sample(s *session, weights, who string, seed uint64, draw int) (
 		all.Append(*part)
 	}
 	return all, nil
+}
+
+// samplingOf are the settings of sampling a policy, which ends at the texts of data.stop.
+func (a *audit) samplingOf(s *session) model.Sampling {
+	opt := a.sampling
+	opt.Stop = model.NewStop(s.template.Stop, s.Policy.Decode)
+	return opt
 }
 
 // stopped is the error of an audit that is to end.
@@ -312,7 +322,7 @@ func (a *audit) drift(s *session, weights string) (*rundir.AuditDrift, error) {
 	}
 	d := &rundir.AuditDrift{Weights: weights, Base: a.baseKey, Settings: a.settings, Seed: s.Config.Seed}
 	s.Progress.Do("comparing with the initial policy")
-	opt := a.sampling
+	opt := a.samplingOf(s)
 	opt.Watch = func(int, int, int) error { return a.stopped() }
 	completions, err := s.sampler.Sample(a.prompts[:n], 1, opt, model.Draws{
 		Stream: rng.New(d.Seed, rng.Audit), A: driftDraw})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"grpo/internal/expect"
+	"grpo/internal/yamldoc"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
 	"grpo/pkg/rundir"
@@ -92,6 +93,29 @@ func TestAudit(t *testing.T) {
 	c := want.Base[0].Counts
 	if c.N != 1200 || !(c.Length > 1) || math.Abs(c.AnswerReward-float64(c.CorrectNum)/1200) > 1e-12 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestAuditStops: completions of an audit end at the texts of data.stop, and draws without them are not taken for these.
+func TestAuditStops(t *testing.T) {
+	logs, err := rundir.ReadAudit(t.TempDir())
+	expect.OK(t, err)
+	defer func() { expect.OK(t, logs.Close()) }()
+	o := auditConfig(t)
+	o.Samples, o.Logs = 4, logs
+	whole, err := Audit(t.Context(), o)
+	expect.OK(t, err)
+	o.Config.Data.Stop = []yamldoc.Text{"="}
+	o.Trained[0].Config = o.Config
+	got, err := Audit(t.Context(), o)
+	expect.OK(t, err)
+	for i, draw := range []rundir.AuditDraw{got.Base[0], got.Base[1], got.Trained[0]} {
+		if !(draw.Counts.Length < whole.Base[0].Counts.Length/2) {
+			t.Errorf("draw %d has %g tokens in the mean, %g without a text to stop at", i, draw.Counts.Length, whole.Base[0].Counts.Length)
+		}
+	}
+	if d, w := got.Drift[0].Tokens, whole.Drift[0].Tokens; reflect.DeepEqual(d, w) {
+		t.Errorf("the drift is of completions of %v tokens with and without it", d)
 	}
 }
 

@@ -391,8 +391,9 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		res.Status = rundir.StateDiverged
 	}
 	res.Warnings = t.warnings(res.WeightsSHA256)
-	// The checkpoint of a large network is not written a second time for the test's evaluation.
-	if t.folder == nil || t.saved != s.Step {
+	// The checkpoint of a large network is not written a second time for the test's evaluation. A step that diverged may
+	// have moved the weights.
+	if t.folder == nil || t.saved != s.Step || s.Stopped {
 		if err := t.save(); err != nil {
 			return nil, err
 		}

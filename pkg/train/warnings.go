@@ -50,8 +50,9 @@ func (t *trainer) detectCollapse(e rundir.Eval) {
 	}
 }
 
-// diverge ends the run because its numbers are no longer finite.
+// diverge ends the run because its numbers are no longer finite. The step may have made some of its updates.
 func (t *trainer) diverge(step int, d *divergence) {
+	t.sampler.Refresh()
 	t.state.DivergedAt, t.state.DivergedReason, t.state.Stopped = &step, d.reason, true
 	t.note("diverged at step %d: %s", step, d.reason)
 }

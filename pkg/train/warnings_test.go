@@ -2,9 +2,11 @@ package train
 
 import (
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"grpo/internal/expect"
 	"grpo/pkg/rundir"
 )
 
@@ -24,6 +26,21 @@ func TestDivergenceIsRemembered(t *testing.T) {
 		if *got.Result.DivergedAt != *want.Result.DivergedAt || got.Result.DivergedReason != want.Result.DivergedReason || got.Result.Checks != want.Result.Checks {
 			t.Errorf("without %s: %+v, want %+v", gone, got.Result, want.Result)
 		}
+	}
+}
+
+// The last evaluation of a run that diverges between two updates of a step is of the weights that it leaves.
+func TestDivergenceWithinStep(t *testing.T) {
+	cfg := small("learning_rate=1e19", "adam_eps=1e-30", "max_grad_norm=0", "train_batch_size=12", "n_grpo_steps=6")
+	r := mustRun(t, cfg, t.TempDir(), 1)
+	if r.Result.Status != rundir.StateDiverged || r.Result.Updates%4 == 0 {
+		t.Fatalf("the case tests nothing: %s after %d updates", r.Result.Status, r.Result.Updates)
+	}
+	cfg.Model.Init = filepath.Join(r.Dir, rundir.CheckpointDir, rundir.LastFile)
+	evals, _, err := evaluateCheckpoint(cfg, rundir.SplitTest, 0, 1, nil)
+	expect.OK(t, err)
+	if got, want := *r.Result.Test.Greedy, *evals[0].Greedy; !reflect.DeepEqual(got, want) {
+		t.Errorf("the test problems' evaluation %+v, of its weights %+v", got, want)
 	}
 }
 
