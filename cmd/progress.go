@@ -254,13 +254,18 @@ func (p *progress) clear() {
 	p.drawn = ""
 }
 
-// lineEvery is the shortest time between lines about what a command is doing, where no bar can be drawn.
-const lineEvery = 10 * time.Second
+// lineEvery is the shortest time between lines about what a command is doing, where no bar can be drawn. They end
+// when nothing has been reported for stuckAfter: a sweep takes the lines of a run's process for a sign of life.
+const (
+	lineEvery  = 10 * time.Second
+	stuckAfter = 10 * time.Minute
+)
 
 // activity is what a command is doing, and since when.
 type activity struct {
 	model.Activity
 	since time.Time
+	moved time.Time // when it was last reported
 	stop  func()    // ends the calls of [progress.beat]; nil: there are none
 	spoke time.Time // when the last line was printed
 }
@@ -280,7 +285,7 @@ func (p *progress) Doing(a model.Activity) {
 	if a.What != d.What || a.Done < d.Done || d.Tokens == 0 && a.Tokens > 0 || a.Tokens < d.Tokens {
 		d.since = now
 	}
-	d.Activity = a
+	d.Activity, d.moved = a, now
 }
 
 // beat shows the activity: on a terminal always, otherwise if no line was printed for lineEvery.
@@ -292,7 +297,7 @@ func (p *progress) beat() {
 	case d.stop == nil:
 	case p.redraw:
 		p.drawActivity(now)
-	case now.Sub(d.spoke) < lineEvery:
+	case now.Sub(d.spoke) < lineEvery, now.Sub(d.moved) > stuckAfter:
 	case p.inRun() && now.Sub(p.stepped) < lineEvery: // steps are short: an activity says nothing about the run
 		p.print(p.stepLine(now))
 	case p.inRun():

@@ -81,6 +81,22 @@ func TestStopping(t *testing.T) {
 	}
 }
 
+// What does not move for ten minutes says nothing more: a sweep takes lines for a sign of life.
+func TestStuckActivity(t *testing.T) {
+	b := newBeating(false, false)
+	progress := model.Progress(b.Doing)
+	progress.Do("sampling")
+	b.pass(3600)
+	if n := len(b.lines()); n != 60 {
+		t.Errorf("%d lines in an hour", n)
+	}
+	progress.Do("sampling")
+	b.pass(10)
+	if n := len(b.lines()); n != 61 {
+		t.Errorf("%d lines after it moved", n)
+	}
+}
+
 // What takes 10 seconds says so, then every 10 seconds, and nothing else does.
 func TestActivityLines(t *testing.T) {
 	b := newBeating(false, false)

@@ -54,7 +54,7 @@ func Of(c config.Config) (*Splits, error) {
 			key = "eval.svamp_file"
 		}
 		opt := gsm8k.ReadOptions{SkipBad: c.Data.SkipBad, Answers: c.Answers()}
-		problems, err := p.read(f.Path, key, "eval.set_size", c.Eval.SetSize, opt)
+		problems, err := p.read(f.Path, key, fmt.Sprintf("eval.set_size %d; 0 = all", c.Eval.SetSize), c.Eval.SetSize, opt)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +130,11 @@ func load(d config.Data, a gsm8k.Answers, final int, sft bool) (*Splits, error) 
 		}
 		var err error
 		key := "data." + f.split
-		if *f.to, err = p.read(f.path, key+"_file", key+"_size", f.limit, opt); err != nil {
+		size := fmt.Sprintf("%s_size %d; 0 = all", key, f.limit)
+		if f.split == "val" && f.limit > curve {
+			size = fmt.Sprintf("eval.final_size %d", final)
+		}
+		if *f.to, err = p.read(f.path, key+"_file", size, f.limit, opt); err != nil {
 			return nil, err
 		}
 	}
@@ -178,7 +182,7 @@ func (p *Splits) cutVal(n int) {
 }
 
 // read reads the first limit problems (0 = all) of the file that a key names.
-func (p *Splits) read(path, key, sizeKey string, limit int, opt gsm8k.ReadOptions) ([]gsm8k.Problem, error) {
+func (p *Splits) read(path, key, size string, limit int, opt gsm8k.ReadOptions) ([]gsm8k.Problem, error) {
 	problems, report, err := gsm8k.ReadFile(path, opt)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, config.Invalid(fmt.Errorf("%w (%s)", err, key))
@@ -188,8 +192,8 @@ func (p *Splits) read(path, key, sizeKey string, limit int, opt gsm8k.ReadOption
 	}
 	p.Skipped += report.Skipped
 	if limit > 0 && len(problems) > limit {
-		p.Cut = append(p.Cut, fmt.Sprintf("%s: using the first %d of %d problems (%s %d; 0 = all)",
-			path, limit, len(problems), sizeKey, limit))
+		p.Cut = append(p.Cut, fmt.Sprintf("%s: using the first %d of %d problems (%s)",
+			path, limit, len(problems), size))
 		problems = problems[:limit]
 	}
 	if len(problems) == 0 {

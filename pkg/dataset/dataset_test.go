@@ -63,6 +63,13 @@ func TestFinalProblems(t *testing.T) {
 			}
 		}
 	}
+	for size, want := range map[string]string{"0": "(data.val_size 8; 0 = all)", "12": "(eval.final_size 12)"} {
+		p, err := Of(configOf(t, append(files, "data.val_size=8", "eval.final_size="+size)...))
+		expect.OK(t, err)
+		if len(p.Cut) != 1 || !strings.Contains(p.Cut[0], want) {
+			t.Errorf("eval.final_size %s: notes %q, want %q", size, p.Cut, want)
+		}
+	}
 	overlapping := problemFile(t, "overlapping.jsonl", 110, 5) // not among the first 8
 	for _, tt := range []struct {
 		set  []string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -178,7 +179,7 @@ func evaluatedUntil(c config.Config, step int) float64 {
 		sets += step / every
 	}
 	val, unseen := orAll(c.Data.ValSize, wholeFile), c.Data.UnseenSize
-	if !c.Data.Generated() {
+	if !c.Data.Generated() || !slices.Contains(c.Eval.Sets, config.SetUnseen) {
 		unseen = 0
 	}
 	n := float64(curve)*float64(val+unseen) + float64(sets)*ofSets(c)

@@ -140,7 +140,7 @@ func TestPace(t *testing.T) {
 }
 
 // The time left of a running run of a sweep is that of its own configuration, of which a glance at its folder reads
-// only logs; without one it is not known.
+// only logs; without one it is not known. It decreases during an evaluation, which adds no metrics.
 func TestTimeLeftOfRunInASweep(t *testing.T) {
 	c := config.Default()
 	c.Train.NGRPOSteps = 1000
@@ -150,6 +150,27 @@ func TestTimeLeftOfRunInASweep(t *testing.T) {
 		if r.read(run, text, time.Now()); math.Abs(r.Left-want) > 1e-9 {
 			t.Errorf("%v s left, want %v", r.Left, want)
 		}
+		now := time.Now()
+		path := filepath.Join(r.Dir, rundir.MetricsFile)
+		expect.OK(t, os.WriteFile(path, nil, 0o644))
+		expect.OK(t, os.Chtimes(path, now, now.Add(-100*time.Second)))
+		if r.read(run, text, now); math.Abs(r.Left-max(0, want-100)) > 1e-6 {
+			t.Errorf("%v s left 100 s later, want %v", r.Left, want-100)
+		}
+	}
+}
+
+// Problems of a split that eval.sets leaves out take no time.
+func TestEvaluatedSets(t *testing.T) {
+	c := config.Default()
+	with := evaluated(c)
+	if c.Data.UnseenSize = 0; !(evaluated(c) < with) {
+		t.Error("unseen problems of eval.sets take no time")
+	}
+	without := evaluated(c)
+	c.Data.UnseenSize, c.Eval.Sets = 512, []string{config.SetValidation}
+	if got := evaluated(c); got != without {
+		t.Errorf("%g completions without the unseen problems, want %g", got, without)
 	}
 }
 

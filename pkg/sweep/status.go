@@ -248,7 +248,9 @@ func (r *RunStatus) read(run *rundir.Run, text string, now time.Time) {
 		r.Step = max(r.Step, run.Metrics[n-1].Step)
 		if r.State == rundir.StateRunning && text != "" {
 			if c, err := config.LoadText(filepath.Join(r.Dir, rundir.ConfigFile), []byte(text)); err == nil {
-				r.Left = PaceOf(run.Metrics).Left(c.Config)
+				// Evaluations can take an hour after the newest step.
+				since := max(0, ageOf(filepath.Join(r.Dir, rundir.MetricsFile), now))
+				r.Left = max(0, PaceOf(run.Metrics).Left(c.Config)-since)
 			}
 		}
 	}

@@ -272,7 +272,7 @@ func (t *trainer) computeReference(f *reference) ([]float32, error) {
 	for i, set := range f.sets {
 		for part := range slices.Chunk(f.which[i], pairsAtOnce) {
 			if t.ctx.Err() != nil {
-				return nil, rundir.ErrNothingSaved
+				return nil, t.interruptedEarly()
 			}
 			t.opts.Progress.Count("scoring pairs under the reference policy", "token", len(out), f.tokens)
 			r := set.rollout(part)

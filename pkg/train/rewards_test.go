@@ -173,6 +173,11 @@ func TestInterruptedReward(t *testing.T) {
 	if !errors.Is(err, rundir.ErrInterrupted) || !strings.Contains(err.Error(), "after step 2 of 4") {
 		t.Fatalf("error %v", err)
 	}
+	// Again, before its first step.
+	_, err = Run(ctx, c, options(dir, &watch{}, 2))
+	if !errors.Is(err, rundir.ErrInterrupted) || errors.Is(err, rundir.ErrNothingSaved) || !strings.Contains(err.Error(), "after step 2 of 4") {
+		t.Errorf("error %v", err)
+	}
 	expect.OK(t, os.Remove(file+".wait"))
 	sameBits(t, mustRun(t, c, dir, 1), want)
 }

@@ -12,7 +12,6 @@ import (
 	"grpo/pkg/policy"
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
-	"grpo/pkg/rundir"
 )
 
 // rollout is the batch of one step: N completions in groups of G, one group for
@@ -206,7 +205,7 @@ func (t *trainer) tryRewards() error {
 		err = infer.TryJudge(t.judge, in)
 	}
 	if errors.Is(err, context.Canceled) {
-		return rundir.ErrNothingSaved
+		return t.interruptedEarly()
 	}
 	return err
 }

@@ -323,6 +323,14 @@ func (t *trainer) build() error {
 	return t.openScorers()
 }
 
+// interruptedEarly is the error of a run that is interrupted before its loop, which continues if it has a checkpoint.
+func (t *trainer) interruptedEarly() error {
+	if at := rundir.SavedStep(t.opts.Dir); at > 0 {
+		return fmt.Errorf("%w after step %d of %d; the same command continues", rundir.ErrInterrupted, at, t.cfg.Train.NGRPOSteps)
+	}
+	return rundir.ErrNothingSaved
+}
+
 // stepWork estimates the operations per step before the policy is made. Lengths are unknown: it uses half the limit
 // for prompts and for completions.
 func (t *trainer) stepWork() float64 {
@@ -414,11 +422,11 @@ func (t *trainer) finish() (*rundir.Result, error) {
 	if err := t.hold.Check(); err != nil {
 		return nil, err
 	}
-	// Only now: a full disk before this would cost the evaluations.
-	if err := t.unfinished.remove(t.path(unfinishedFile)); err != nil {
+	if err := rundir.WriteJSON(t.path(rundir.ResultFile), res); err != nil {
 		return nil, err
 	}
-	if err := rundir.WriteJSON(t.path(rundir.ResultFile), res); err != nil {
+	// Only now: a full disk or a kill before this would cost the evaluations.
+	if err := t.unfinished.remove(t.path(unfinishedFile)); err != nil {
 		return nil, err
 	}
 	return res, t.keepBest()

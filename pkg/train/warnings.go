@@ -18,10 +18,10 @@ type divergence struct{ reason string }
 func (d *divergence) Error() string { return d.reason }
 
 // collapse updates whether the validation reward has collapsed: it is below half of the best so
-// far, and the gap exceeds four standard errors of the difference of two such counts. A run can
-// recover; the recorded step is the first of the last collapse.
+// far, and the gap exceeds four standard errors of the difference of two such shares of its problems. A
+// run can recover; the recorded step is the first of the last collapse.
 func (s *state) collapse(e rundir.Eval) {
-	best, now, n := s.Best.Sampled.AnswerReward, e.Sampled.AnswerReward, float64(e.Sampled.N)
+	best, now, n := s.Best.Sampled.AnswerReward, e.Sampled.AnswerReward, float64(e.Problems())
 	se := math.Sqrt((float64(best*(1-best)) + float64(now*(1-now))) / n)
 	if now >= best/2 || best-now <= 4*se {
 		s.DivergedAt, s.DivergedReason = nil, ""

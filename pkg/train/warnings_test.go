@@ -67,3 +67,17 @@ func TestStopOnDivergence(t *testing.T) {
 	remove(t, filepath.Join(dir, rundir.ResultFile))
 	sameBits(t, off, mustRun(t, cfg, dir, 1))
 }
+
+// The rule of a collapse counts problems: completions of one problem are not independent.
+func TestCollapseOfProblems(t *testing.T) {
+	counts := func(right int) rundir.Counts {
+		return rundir.Counts{N: 800, CorrectNum: right, AnswerReward: float64(right) / 800}
+	}
+	for samples, want := range map[int]bool{0: true, 8: false} {
+		s := state{Best: rundir.Eval{Samples: samples, Sampled: counts(200)}}
+		s.collapse(rundir.Eval{Step: 3, Samples: samples, Sampled: counts(44)})
+		if got := s.DivergedAt != nil; got != want {
+			t.Errorf("%d completions of a problem: collapse %v", samples, got)
+		}
+	}
+}
