@@ -51,7 +51,7 @@ var editions = []edition{
 			{name: "offpolicy", question: "Off-policy: do several epochs and smaller train batches per rollout batch " +
 				"improve the validation answer reward?"},
 			{name: "clip", question: "Clipping, off-policy: grpo_clip or no clip, by validation answer reward and stability?"},
-			promptPart,
+			promptPart(false),
 		},
 	},
 	{
@@ -64,9 +64,7 @@ var editions = []edition{
 		parts: []part{
 			{name: "lr", question: "Standard GRPO: which learning rate ends with the best validation answer reward, " +
 				"and what do a lower and a higher one do?"},
-			{name: "prompt", question: promptPart.question, shared: true, ofCheckpoint: &part{
-				name: "prompt", ablation: "prompts", shared: true, question: "Prompt: question_only, r1_zero or worked examples, " +
-					"by validation answer reward?"}},
+			promptPart(true),
 			{name: "variants", question: "On-policy variants: does GRPO with a constant length normalization, Dr. GRPO, RFT or " +
 				"MaxRL end with a better validation answer reward than standard GRPO?"},
 			{name: "offpolicy-loss", slower: true, question: "Off-policy, in 32 updates: how close do no ratio, no clip, " +
@@ -75,8 +73,13 @@ var editions = []edition{
 	},
 }
 
-var promptPart = part{name: "prompt", question: "Prompt: the question alone (plain, which has the text of question_only) " +
-	"or r1_zero, by validation answer reward?"}
+// promptPart compares prompts, with shared at one learning rate.
+func promptPart(shared bool) part {
+	return part{name: "prompt", shared: shared, question: "Prompt: the question alone (plain, which has the text of " +
+		"question_only) or r1_zero, by validation answer reward?", ofCheckpoint: &part{
+		name: "prompt", ablation: "prompts", shared: shared, question: "Prompt: question_only, r1_zero or worked examples, " +
+			"by validation answer reward?"}}
+}
 
 // Editions are the names of the editions, the first of which is the default.
 func Editions() (out []string) {

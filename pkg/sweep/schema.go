@@ -23,7 +23,7 @@ func Schema() jsonschema.Schema {
 	arm := section(map[string]docForm{
 		"name":    {"Name of the arm, unique in the sweep.", text},
 		"label":   {"Name in legends; without it: the name.", text},
-		"set":     {"The arm's own settings. They override everything else, including the command line.", settings},
+		"set":     {"The arm's own settings. They override the others; setting such a key on the command line is an error.", settings},
 		"control": {"The arm is expected to fail: it is compared, but never proposed as the best.", flag},
 	}, "name")
 	axis := section(map[string]docForm{
