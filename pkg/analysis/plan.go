@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"grpo/internal/yamldoc"
 	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
@@ -109,7 +110,7 @@ func gridOf(m *sweepdir.Manifest) *grid {
 	}
 	if len(m.Axes) == 0 {
 		for _, o := range m.Arms[0].Set {
-			labels, keys = append(labels, LastPart(o.Key)), append(keys, o.Key)
+			labels, keys = append(labels, yamldoc.LastPart(o.Key)), append(keys, o.Key)
 		}
 	}
 	if len(labels) != 2 {
@@ -163,9 +164,6 @@ func valuesOf(set []sweepdir.Override, keys []string) []string {
 	}
 	return out
 }
-
-// LastPart is "loss_type" of "algorithm.loss_type".
-func LastPart(key string) string { return key[strings.LastIndex(key, ".")+1:] }
 
 // effect is the difference in the final reward, seed by seed, between the second
 // and the first value of the first key, at value j of the second key.

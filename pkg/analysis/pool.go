@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"grpo/internal/textutil"
+	"grpo/internal/yamldoc"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -122,11 +123,11 @@ func nameArm(i int, arm runArm, all []RunInfo, shown []string) (name, label stri
 	}
 	var names, labels []string
 	for k, o := range arm.set {
-		key := LastPart(o.Key)
+		key := yamldoc.LastPart(o.Key)
 		if file, ok := strings.CutPrefix(o.Key, contentsKey); ok {
 			key = filepath.Base(file)
 		}
-		clashes := func(p sweepdir.Override) bool { return p.Key != o.Key && LastPart(p.Key) == key }
+		clashes := func(p sweepdir.Override) bool { return p.Key != o.Key && yamldoc.LastPart(p.Key) == key }
 		if slices.ContainsFunc(arm.set, clashes) {
 			key = o.Key
 		}

@@ -151,35 +151,17 @@ func (t *Trial) ledgers() []ledger {
 	runs := slices.Clone(t.B.Runs)
 	slices.SortFunc(runs, func(x, y sweepdir.RunState) int { return cmp.Compare(x.Seed, y.Seed) })
 	var out []ledger
+	arms := sweepdir.Arms{}
 	for _, s := range runs {
 		l := ledger{filepath.Join(s.Run.Dir, LedgerFile), ""}
-		if sweep, arm := sweepOf(s.Run.Dir); arm != "" {
-			l = ledger{filepath.Join(sweep, LedgerFile), arm}
+		if arm := textutil.Printable(arms.Of(s.Run.Dir), 0); arm != "" {
+			l = ledger{filepath.Join(s.Run.Dir, "..", "..", LedgerFile), arm}
 		}
 		if !slices.Contains(out, l) {
 			out = append(out, l)
 		}
 	}
 	return out
-}
-
-// sweepOf is the folder of the sweep in which a run is, and the name of its arm; empty if it is in none.
-func sweepOf(run string) (folder, arm string) {
-	absolute, err := filepath.Abs(run)
-	folder = filepath.Dir(filepath.Dir(absolute))
-	if err != nil || !sweepdir.IsSweep(folder) {
-		return "", ""
-	}
-	m, err := sweepdir.ReadManifest(folder)
-	if err != nil {
-		return "", ""
-	}
-	for _, e := range m.Runs {
-		if e.Path(folder) == absolute {
-			return filepath.Join(run, "..", ".."), textutil.Printable(m.Arms[e.Arm].Name, 0)
-		}
-	}
-	return "", ""
 }
 
 // enter takes the number of the try from the ledger, calls decide, and adds a line if the try is new.

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,7 +80,7 @@ func WriteRunHTML(path string, r *rundir.Run, figures []plots.Drawing) error {
 // runHeadline says how the sampled validation reward changed: "The validation answer reward rose from
 // 17.2% to 51.6% after step 20." It rose or fell only if the intervals over the problems do not overlap.
 func runHeadline(r *rundir.Run) string {
-	before, after := analysis.Evaluation(r, rundir.SplitVal, analysis.AtStart), lastValidation(r)
+	before, after := analysis.Evaluation(r, rundir.SplitVal, analysis.AtStart), analysis.AnyValidation(r)
 	if after == nil {
 		return "The run has no evaluation yet."
 	}
@@ -107,15 +106,9 @@ func problemInterval(e *rundir.Eval) (lo, hi float64) {
 	return analysis.ProblemInterval(e, &e.Sampled)
 }
 
-// lastValidation is the newest evaluation of the validation problems; nil if there is none.
-func lastValidation(r *rundir.Run) *rundir.Eval {
-	return cmp.Or(analysis.Evaluation(r, rundir.SplitVal, analysis.AtEnd),
-		analysis.Evaluation(r, rundir.SplitVal, analysis.AtStart))
-}
-
 // runLines say what the headline is a share of, what it compares with, and what one run cannot show.
 func runLines(r *rundir.Run) []string {
-	e := lastValidation(r)
+	e := analysis.AnyValidation(r)
 	if e == nil || e.Sampled.N == 0 {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 )
@@ -19,9 +20,6 @@ import (
 // every comparison. Until the rate is known, the comparisons are planned with the first
 // rate as a placeholder. Or each comparison is crossed with all rates, to compare its
 // settings each at its own best rate.
-
-// RateKey is the key that the first part of the assignment sweeps.
-const RateKey = "train.learning_rate"
 
 // Assignment asks for the experiments of Stanford CS336's assignment 5.
 type Assignment struct {
@@ -56,7 +54,7 @@ func NewStudy(ask Assignment) (*Study, error) {
 	if ask.All {
 		s.Manifest.Title, s.parts = e.moreTitle, append(s.parts, e.more...)
 	}
-	req, err := AxesRequest([]AxisRequest{{Key: RateKey, Values: ask.Rates, From: "--values"}})
+	req, err := AxesRequest([]AxisRequest{{Key: analysis.RateKey, Values: ask.Rates, From: "--values"}})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +132,7 @@ func (s *Study) comparison(p part, rate string) (*Plan, error) {
 		return s.plan("ablate", crossedWithRates(req, rates, first))
 	}
 	req.ChoiceSeeds = 0
-	flag := config.Flag{Key: RateKey, Name: "the rate of part lr", Value: rate}
+	flag := config.Flag{Key: analysis.RateKey, Name: "the rate of part lr", Value: rate}
 	plan, err := s.plan("ablate", req, flag) // on the seeds of the choice
 	if err != nil {
 		return nil, err
@@ -216,28 +214,28 @@ func (s *Study) scaledBatches(req Request) (Request, error) {
 func withoutRates(req Request) Request {
 	isRate := func(key string) bool {
 		k, err := config.FindKey(key)
-		return err == nil && k.Path == RateKey
+		return err == nil && k.Path == analysis.RateKey
 	}
 	if !isRate(req.BestOver) {
 		return req
 	}
 	req.BestOver = ""
 	req.Axes = slices.DeleteFunc(slices.Clone(req.Axes), func(a AxisRequest) bool { return isRate(a.Key) })
-	req.Reference, _, _ = strings.Cut(req.Reference, ","+shortName(RateKey)+"=")
+	req.Reference, _, _ = strings.Cut(req.Reference, ","+shortName(analysis.RateKey)+"=")
 	return req
 }
 
 // crossedWithRates is an ablation at these rates, each arm to be compared at its own best.
 func crossedWithRates(req Request, rates []string, first string) Request {
-	req.Axes = append(slices.Clone(req.Axes), AxisRequest{Key: RateKey, Values: rates, From: "--values"})
-	req.BestOver = RateKey
+	req.Axes = append(slices.Clone(req.Axes), AxisRequest{Key: analysis.RateKey, Values: rates, From: "--values"})
+	req.BestOver = analysis.RateKey
 	req.Title += ", each arm with its own learning rate"
 	if req.Reference != "" {
-		req.Reference += "," + shortName(RateKey) + "=" + first
+		req.Reference += "," + shortName(analysis.RateKey) + "=" + first
 	}
 	req.Fixed = slices.DeleteFunc(slices.Clone(req.Fixed), func(name string) bool {
 		k, err := config.FindKey(name)
-		return err == nil && k.Path == RateKey
+		return err == nil && k.Path == analysis.RateKey
 	})
 	return req
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"grpo/internal/expect"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -123,7 +124,7 @@ func TestAssignmentPerArm(t *testing.T) {
 	if got := armNames(p.Parts[1]); !slices.Equal(got, []string{"no_baseline,lr=0.001", "no_baseline,lr=0.003", "reinforce_with_baseline,lr=0.001", "reinforce_with_baseline,lr=0.003"}) {
 		t.Errorf("arms %v", got)
 	}
-	if m.BestOver != RateKey || m.Reference != "no_baseline,lr=0.001" {
+	if m.BestOver != analysis.RateKey || m.Reference != "no_baseline,lr=0.001" {
 		t.Errorf("best over %q, reference %q", m.BestOver, m.Reference)
 	}
 	for _, plan := range p.Parts {

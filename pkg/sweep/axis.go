@@ -11,6 +11,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/internal/yamldoc"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/elementary"
 	"grpo/pkg/sweepdir"
@@ -212,7 +213,7 @@ var labels = map[string]string{
 
 // shortName is the name of a key in the names of arms and folders.
 func shortName(path string) string {
-	if path == RateKey {
+	if path == analysis.RateKey {
 		return "lr"
 	}
 	return yamldoc.LastPart(path)

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,20 +151,12 @@ func (m measurement) run(c config.Config) float64 {
 	return m.Setup + float64(c.Train.NGRPOSteps)*(m.Rollout+epochs*m.Update) + evaluated(c)*m.Decode
 }
 
-// orAll is a split's size, where 0 means all n problems.
-func orAll(size, n int) int {
-	if size == 0 {
-		return n
-	}
-	return size
-}
-
 // evaluated is the number of completions of all evaluations of a run.
 func evaluated(c config.Config) float64 {
 	return evaluatedUntil(c, c.Train.NGRPOSteps) + evaluatedLast(c)
 }
 
-// wholeFile is a guess: problems in files are not counted.
+// wholeFile is a guess for sizes of 0, all problems of a file, which are not counted.
 const wholeFile = 1024
 
 // evaluatedUntil is the number of completions of the evaluations up to the end of a step, those before the first
@@ -178,7 +171,7 @@ func evaluatedUntil(c config.Config, step int) float64 {
 	if every := c.Eval.SetsEveryNSteps; every > 0 {
 		sets += step / every
 	}
-	val, unseen := orAll(c.Data.ValSize, wholeFile), c.Data.UnseenSize
+	val, unseen := cmp.Or(c.Data.ValSize, wholeFile), c.Data.UnseenSize
 	if !c.Data.Generated() || !slices.Contains(c.Eval.Sets, config.SetUnseen) {
 		unseen = 0
 	}
@@ -198,11 +191,11 @@ func evaluatedLast(c config.Config) (n float64) {
 	test := c.Data.TestSize
 	if !c.Data.Generated() {
 		if test = 0; c.Data.TestFile != "" {
-			test = orAll(c.Data.TestSize, wholeFile)
+			test = cmp.Or(c.Data.TestSize, wholeFile)
 		}
 	}
 	n += float64(test) * last
-	switch val := orAll(c.Data.ValSize, wholeFile); {
+	switch val := cmp.Or(c.Data.ValSize, wholeFile); {
 	case c.Eval.FinalSize > val:
 		n += float64(c.Eval.FinalSize) * last
 	case c.Eval.LastSamples() > c.Eval.Samples:
@@ -213,7 +206,7 @@ func evaluatedLast(c config.Config) (n float64) {
 
 // ofSets is the number of problems of the sets from files.
 func ofSets(c config.Config) float64 {
-	return float64(len(c.Eval.SetFiles())) * float64(orAll(c.Eval.SetSize, wholeFile))
+	return float64(len(c.Eval.SetFiles())) * float64(cmp.Or(c.Eval.SetSize, wholeFile))
 }
 
 // greedy is the number of greedy completions of a problem.

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func newProbe(now func() time.Time, limit time.Duration) Probe {
 		defer os.RemoveAll(dir)
 		ctx, stop := context.WithCancel(parent)
 		defer stop()
-		cfg.Data.ValSize = min(orAll(cfg.Data.ValSize, probeProblems), probeProblems)
+		cfg.Data.ValSize = min(cmp.Or(cfg.Data.ValSize, probeProblems), probeProblems)
 		cfg.Data.UnseenSize = min(cfg.Data.UnseenSize, probeProblems/4)
 		if !cfg.Data.Generated() || cfg.Data.TestSize > 0 {
 			cfg.Data.TestSize = 1

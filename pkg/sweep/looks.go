@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
+	"grpo/internal/yamldoc"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
@@ -300,7 +301,7 @@ func LooksLine(m sweepdir.Manifest) string {
 			}
 		}
 		return fmt.Sprintf("the best %s of each arm is chosen on %s and compared on %s: %d runs at most (--reuse-choice "+
-			"takes %d, and is biased)", analysis.LastPart(m.BestOver), analysis.SeedsText(m.Seeds[:c]),
+			"takes %d, and is biased)", yamldoc.LastPart(m.BestOver), analysis.SeedsText(m.Seeds[:c]),
 			analysis.SeedsText(m.Seeds[c:]), n, len(m.Arms)*c)
 	}
 	if m.ChosenOn() > 0 && len(m.Looks) == 2 {

@@ -9,12 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"grpo/internal/expect"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 )
 
 func TestShortLabels(t *testing.T) {
 	keys := config.Keys()
-	paths := append(slices.Collect(maps.Keys(labels)), RateKey)
+	paths := append(slices.Collect(maps.Keys(labels)), analysis.RateKey)
 	for _, path := range paths {
 		if !slices.ContainsFunc(keys, func(k config.Key) bool { return k.Path == path }) {
 			t.Errorf("%s is no key", path)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"grpo/pkg/analysis"
 	"grpo/pkg/sweepdir"
 )
 
@@ -104,7 +105,7 @@ func (p *Located) Rows(version string) (rows []PreviewRun) {
 			Index: e.Index, Arm: arm.Name, Name: p.Manifest.NameOf(e.Arm), Seed: e.Seed, Set: arm.Set, State: sweepdir.Missing,
 		}
 		if p.Waits {
-			rate := sweepdir.Override{Key: RateKey, Value: "(best of part lr)"}
+			rate := sweepdir.Override{Key: analysis.RateKey, Value: "(best of part lr)"}
 			row.Set = append(slices.Clone(arm.Set), rate)
 		} else {
 			row.Dir, row.Hash, row.State = p.Prefix+e.Dir, e.Hash, p.Manifest.Settle(p.stateOf(e)).State

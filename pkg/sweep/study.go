@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
@@ -227,7 +228,7 @@ func (s *Study) choose(rate, why string) error {
 		}
 		s.Parts[i] = plan
 		part.Chosen = fmt.Sprintf("learning rate %s: %s", s.rates.Shown(rate), why)
-		part.Set = []sweepdir.Override{{Key: RateKey, Value: rate}}
+		part.Set = []sweepdir.Override{{Key: analysis.RateKey, Value: rate}}
 	}
 	return nil
 }
@@ -236,7 +237,7 @@ func (s *Study) choose(rate, why string) error {
 func (s *Study) adopt(old sweepdir.Study) error {
 	for _, part := range old.Parts[1:] {
 		for _, o := range part.Set {
-			if o.Key == RateKey {
+			if o.Key == analysis.RateKey {
 				_, why, _ := strings.Cut(part.Chosen, ": ")
 				return s.choose(o.Value, why)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/report"
 	"grpo/pkg/sweep"
@@ -277,7 +278,7 @@ func (j *Job) report(i int, sw *sweepdir.Sweep) error {
 // chooseRate plans the parts of a study with the best learning rate of the first part, which has a
 // report.
 func (j *Job) chooseRate(note func(string)) error {
-	best := func() (rate, why string, err error) { return j.reports[0].BestValue(sweep.RateKey) }
+	best := func() (rate, why string, err error) { return j.reports[0].BestValue(analysis.RateKey) }
 	return j.Study.ChooseRate(best, note)
 }
 
