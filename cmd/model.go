@@ -103,7 +103,7 @@ func runGenerate(_ context.Context, s *State, o *generateOptions) error {
 	}
 	p := newProgress(s, o.quiet)
 	o.Config, o.Memory, o.Note, o.Progress = l.Config, s.checkMemory, p.Note, p.Doing
-	if o.Prompts, err = readPrompts(s, o.Prompts, o.file); err != nil {
+	if o.Prompts, err = readPrompts(s, o.Prompts, o.file, o.Raw); err != nil {
 		return missingInput(err)
 	}
 	out, err := infer.Generate(o.GenerateOptions)
@@ -136,14 +136,15 @@ func runGenerate(_ context.Context, s *State, o *generateOptions) error {
 	return nil
 }
 
-// readPrompts reads the prompts that are "-" from standard input, and appends those of a file.
-func readPrompts(s *State, prompts []string, file string) ([]string, error) {
+// readPrompts reads the prompts that are "-" from standard input, and appends those of a file. A raw one keeps the line
+// break at its end.
+func readPrompts(s *State, prompts []string, file string, raw bool) ([]string, error) {
 	input := func(from io.Reader) (string, error) {
 		data, err := io.ReadAll(io.LimitReader(from, maxPrompts+1))
 		if err == nil && len(data) > maxPrompts {
 			err = fmt.Errorf("more than %d MiB", maxPrompts>>20)
 		}
-		return strings.TrimRight(string(data), "\r\n"), err
+		return string(data), err
 	}
 	var out []string
 	for _, p := range prompts {
@@ -151,6 +152,9 @@ func readPrompts(s *State, prompts []string, file string) ([]string, error) {
 			var err error
 			if p, err = input(s.In); err != nil {
 				return nil, fmt.Errorf("read the prompt from standard input: %w", err)
+			}
+			if !raw {
+				p = strings.TrimRight(p, "\r\n")
 			}
 		}
 		out = append(out, p)

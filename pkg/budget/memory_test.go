@@ -38,7 +38,12 @@ func TestMemoryFits(t *testing.T) {
 
 func TestBatchOf(t *testing.T) {
 	b := batchOf([]int{5, 100, 7, 6}, 24, 8, 10)
-	if b.Prompts != 3 || b.PromptTokens != 113 || b.LongestPrompt != 100 || b.Completions != 24 || b.Tokens != 240 || b.Longest != 10 {
+	if b.Prompts != 3 || b.PromptTokens != 113 || b.LongPrompts != 113 || b.LongestPrompt != 100 || b.Completions != 24 || b.Tokens != 240 || b.Longest != 10 {
+		t.Errorf("%+v", b)
+	}
+	// A sampler may read the longest prompts together.
+	lengths := append(slices.Repeat([]int{100}, 1000), slices.Repeat([]int{400}, 200)...)
+	if b := batchOf(lengths, 1200, 1, 10); b.PromptTokens != 180000 || b.LongPrompts != 200*400+56*100 {
 		t.Errorf("%+v", b)
 	}
 	// A micro-batch that is not a multiple of the group may start and end within one.

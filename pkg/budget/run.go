@@ -183,6 +183,9 @@ func batchOf(lengths []int, rows, group, maxTokens int) model.BatchSize {
 			b.PromptTokens += float64(sorted[i%len(sorted)])
 			b.LongestPrompt = float64(sorted[0])
 		}
+		if i < model.ReadTogether {
+			b.LongPrompts = b.PromptTokens
+		}
 	}
 	return b
 }

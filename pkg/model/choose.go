@@ -1,6 +1,11 @@
 package model
 
-import "slices"
+import (
+	"math"
+	"slices"
+
+	"grpo/pkg/elementary"
+)
 
 // Chooser picks tokens from probabilities. It keeps scratch memory, so each worker
 // has its own.
@@ -17,16 +22,12 @@ func NewChooser(vocab int, end []int) *Chooser {
 	return &Chooser{end: end, sums: make([]float64, 0, (vocab+pickGroup-1)/pickGroup)}
 }
 
-// Choose picks token t of a completion by the probabilities, which it may change, and
+// Choose picks token t of a completion by the probabilities of its logits, which it may change, and
 // the uniform number u.
-func (w *Chooser) Choose(probs []float32, opt Sampling, t int, u float64) int {
+func (w *Chooser) Choose(probs, logits []float32, opt Sampling, t int, u float64) int {
 	w.mass = 1
 	if t < opt.MinTokens {
-		for _, id := range w.end {
-			if id < len(probs) {
-				probs[id] = 0
-			}
-		}
+		w.withoutEnd(probs, logits, opt.InverseTemperature())
 	}
 	if opt.Greedy {
 		best := 0
@@ -45,6 +46,32 @@ func (w *Chooser) Choose(probs []float32, opt Sampling, t int, u float64) int {
 		w.mass = min(1, mass)
 	}
 	return id
+}
+
+// withoutEnd sets the probabilities of the end tokens to zero. If all others are zero too, because an end token is
+// more likely by e^88 or more, they become those of a softmax without end tokens, times a constant.
+func (w *Chooser) withoutEnd(probs, logits []float32, inv float32) {
+	for _, id := range w.end {
+		if id < len(probs) {
+			probs[id] = 0
+		}
+	}
+	if slices.ContainsFunc(probs, func(p float32) bool { return p != 0 }) {
+		return
+	}
+	top := float32(math.Inf(-1))
+	for id, x := range logits {
+		if x > top && !slices.Contains(w.end, id) {
+			top = x
+		}
+	}
+	// A sum of at most one: Mass stays the probability that the softmax gave them, about zero.
+	scale := math.SmallestNonzeroFloat32 * float64(1<<40)
+	for id, x := range logits {
+		if !slices.Contains(w.end, id) {
+			probs[id] = float32(scale * elementary.Exp(float64((x-top)*inv)))
+		}
+	}
 }
 
 // Mass is the probability, before anything was cut off, of the tokens that the last call of Choose
@@ -66,7 +93,7 @@ func (w *Chooser) Kept(probs []float32, opt Sampling, t, id int) *Kept {
 		}
 		return newKept(len(probs), n, func(i int) bool { return probs[i] > 0 || i == id })
 	case w.goesOn == nil:
-		in := func(i int) bool { return i == id || !slices.Contains(w.end, i) }
+		in := func(i int) bool { return !slices.Contains(w.end, i) }
 		w.goesOn = newKept(len(probs), len(probs), in)
 	}
 	return w.goesOn

@@ -33,6 +33,34 @@ func TestKept(t *testing.T) {
 	})
 }
 
+// Without an end token whose probability leaves none to the others, the likeliest of the others is chosen.
+func TestChooserBelowMinimum(t *testing.T) {
+	logits := []float32{-250, 3, -151, -150, 0}
+	for _, opt := range []Sampling{
+		{Greedy: true, TopP: 1, MinTokens: 2}, {Temperature: 1, TopP: 1, MinTokens: 2}, {Temperature: 1, TopP: 0.7, TopK: 3, MinTokens: 2},
+	} {
+		count := make([]int, len(logits))
+		w := NewChooser(len(logits), []int{1, 4})
+		for i := range 1000 {
+			id := w.Choose([]float32{0, 0.95, 0, 0, 0.05}, logits, opt, 1, (float64(i)+0.5)/1000)
+			count[id]++
+			if opt.cutsAt(1) && (w.Mass() > 1e-20 || !w.Kept([]float32{0, 0, 0, 1, 0}, opt, 1, id).Has(3)) {
+				t.Errorf("%+v: mass %g", opt, w.Mass())
+			}
+		}
+		want := 731 // of 1 / (1 + 1/e)
+		if opt.Greedy || opt.TopP < 1 {
+			want = 1000
+		}
+		if count[3] != want || count[2] != 1000-want {
+			t.Errorf("%+v: %v", opt, count)
+		}
+		if w.Choose([]float32{0, 0.95, 0, 0, 0.05}, logits, opt, 2, 0.5) != 1 {
+			t.Errorf("%+v: after the minimum the end token is not the likeliest", opt)
+		}
+	}
+}
+
 // The kept tokens are those with a probability after the cut, and the mass is theirs before it.
 func TestChooserKeeps(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -49,7 +77,7 @@ func TestChooserKeeps(t *testing.T) {
 			MinTokens: rapid.IntRange(0, 2).Draw(rt, "min")}
 		place, end := rapid.IntRange(0, 2).Draw(rt, "place"), []int{1}
 		before, w := slices.Clone(probs), NewChooser(n, end)
-		id := w.Choose(probs, opt, place, rapid.Float64Range(0, 0.999).Draw(rt, "u"))
+		id := w.Choose(probs, nil, opt, place, rapid.Float64Range(0, 0.999).Draw(rt, "u"))
 		k := w.Kept(probs, opt, place, id)
 		if whole := opt.TopP == 1 && opt.TopK == 0 && place >= opt.MinTokens; (k == nil) != whole || !k.Has(id) {
 			rt.Fatalf("%+v at %d keeps %+v and picked %d", opt, place, k, id)

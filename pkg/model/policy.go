@@ -75,10 +75,15 @@ type Use struct {
 	Scorers, Samplers int
 }
 
+// ReadTogether is the largest number of prompts that a sampler reads together.
+const ReadTogether = 256
+
 // BatchSize bounds the batches that a network will receive.
 type BatchSize struct {
 	Prompts, PromptTokens, LongestPrompt float64
-	Completions, Tokens, Longest         float64 // tokens of completions, their end tokens included
+	// LongPrompts is the tokens of the [ReadTogether] longest prompts; 0: unknown.
+	LongPrompts                  float64
+	Completions, Tokens, Longest float64 // tokens of completions, their end tokens included
 	// Shared is the tokens that all prompts begin with; they are part of PromptTokens once for each.
 	Shared float64
 	// Checkpointing: see [Policy.NewLearner].

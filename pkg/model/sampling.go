@@ -36,9 +36,10 @@ func (o Sampling) Watched(completions []Completion) error {
 	return o.Watch(tokens, len(completions), len(completions)*o.MaxTokens-tokens)
 }
 
-// Ends reports whether a completion ends with its last token: with an end token, or at a text of Stop.
+// Ends reports whether a completion ends with its last token: with an end token, or at a text of Stop that is complete
+// with a token after the first MinTokens.
 func (o Sampling) Ends(tokens, end []int) bool {
-	return slices.Contains(end, tokens[len(tokens)-1]) || o.Stop.At(tokens)
+	return slices.Contains(end, tokens[len(tokens)-1]) || len(tokens) > o.MinTokens && o.Stop.At(tokens)
 }
 
 // Complete reports whether a completion has ended or has MaxTokens tokens.

@@ -30,7 +30,7 @@ func NewStop(texts []string, decode func(tokens []int) string) *Stop {
 // ErrStop is the error of a sampler that ends completions at end tokens only.
 var ErrStop = errors.New("a GPU ends TinyLM's completions at its end token only")
 
-// At reports whether a completion that had not ended before its last token ends with it.
+// At reports whether a text is complete with the last token of a completion.
 func (s *Stop) At(tokens []int) bool {
 	if s == nil {
 		return false
@@ -42,7 +42,9 @@ func (s *Stop) At(tokens []int) bool {
 	for window := s.longest; ; window *= 2 {
 		tail := s.decode(tokens[n-min(n, window):])
 		if window >= n || len(tail) >= last+s.longest {
-			return slices.ContainsFunc(s.texts, func(t string) bool { return strings.Contains(tail, t) })
+			return slices.ContainsFunc(s.texts, func(t string) bool {
+				return strings.Contains(tail[max(0, len(tail)-last-len(t)+1):], t)
+			})
 		}
 	}
 }

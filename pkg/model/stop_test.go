@@ -9,8 +9,8 @@ import (
 	"grpo/pkg/model"
 )
 
-// A completion ends with the first token after which its text has one of the texts, whatever the tokens'
-// lengths: some have no text, as special tokens, and some several bytes.
+// A completion ends with the first token after its minimum with which one of the texts is complete, whatever the
+// tokens' lengths: some have no text, as special tokens, and some several bytes.
 func TestStopAtFirstToken(t *testing.T) {
 	vocabulary := []string{"", "a", "b", "ab", "\n", "\n\n", "aab", "é"}
 	decode := func(tokens []int) string {
@@ -23,14 +23,16 @@ func TestStopAtFirstToken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.StringMatching(`[abé\n]{1,5}`), 1, 3).Draw(t, "texts")
 		tokens := rapid.SliceOfN(rapid.IntRange(0, len(vocabulary)-1), 1, 40).Draw(t, "tokens")
-		stop := model.NewStop(texts, decode)
+		opt := model.Sampling{Stop: model.NewStop(texts, decode), MinTokens: rapid.IntRange(0, 5).Draw(t, "at least")}
 		for n := 1; n <= len(tokens); n++ {
-			want, whole := false, decode(tokens[:n])
+			want, whole, before := false, decode(tokens[:n]), len(decode(tokens[:n-1]))
 			for _, s := range texts {
-				want = want || strings.Contains(whole, s)
+				for at := range len(whole) - len(s) + 1 {
+					want = want || n > opt.MinTokens && whole[at:at+len(s)] == s && at+len(s) > before
+				}
 			}
-			if got := stop.At(tokens[:n]); got != want {
-				t.Fatalf("texts %q: after %q %v, want %v", texts, whole, got, want)
+			if got := opt.Ends(tokens[:n], nil); got != want {
+				t.Fatalf("texts %q, at least %d tokens: after %q %v, want %v", texts, opt.MinTokens, whole, got, want)
 			}
 			if want {
 				return

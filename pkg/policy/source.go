@@ -47,10 +47,10 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 	switch {
 	case init == "base" || init == "random":
 		return nil, nil
+	case hf.IsAdapter(init): // first: trainers put the tokenizer beside adapters
+		return followAdapter(init, adapterBase, depth)
 	case decoder.IsCheckpoint(init):
 		return &source{base: init}, nil
-	case hf.IsAdapter(init):
-		return followAdapter(init, adapterBase, depth)
 	case filepath.Base(init) == rundir.ModelFile:
 	case filepath.Base(dir) == rundir.CheckpointDir:
 		// The best weights of a run that trained all are a folder with the network's shape and

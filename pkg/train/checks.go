@@ -7,6 +7,7 @@ import (
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/rl"
 	"grpo/pkg/rundir"
@@ -59,7 +60,7 @@ func (t *trainer) checkSplits() error {
 // checkCompletions: a completion has log-probabilities, and what ends it only at its end.
 func (t *trainer) checkCompletions(r *rollout, step int) error {
 	limit, end := t.cfg.Rollout.SamplingMaxTokens, t.Policy.End()
-	stop := model.NewStop(t.data.template.Stop, t.Policy.Decode)
+	sampling := infer.RolloutSampling(t.cfg.Rollout, t.data.template, t.Policy)
 	for i, c := range r.completions {
 		n := len(c.Tokens)
 		if n == 0 || n > limit || len(c.LogProbs) != n {
@@ -67,7 +68,7 @@ func (t *trainer) checkCompletions(r *rollout, step int) error {
 				i, n, len(c.LogProbs), limit)
 		}
 		for k, id := range c.Tokens {
-			ends := slices.Contains(end, id) || k == n-1 && stop.At(c.Tokens)
+			ends := slices.Contains(end, id) || k == n-1 && sampling.Ends(c.Tokens, end)
 			if ends != (c.Ended && k == n-1) {
 				return failed(step, "completion %d of %d tokens, ended %v, has the token %d at %d",
 					i, n, c.Ended, id, k)

@@ -130,6 +130,9 @@ func TestContinueAdapters(t *testing.T) {
 		return r.Config, nil
 	}
 	peft := adapterFolder(t, cfg.Model.Init, cfg.Model.Init, nil, nil)
+	tokenizer, err := os.ReadFile(filepath.Join(cfg.Model.Init, "tokenizer.json")) // as trainers write it there
+	expect.OK(t, err)
+	expect.OK(t, os.WriteFile(filepath.Join(peft, "tokenizer.json"), tokenizer, 0o644))
 	second := t.TempDir()
 	for _, c := range []struct {
 		init, out string

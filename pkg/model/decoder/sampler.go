@@ -156,7 +156,7 @@ func (n *Network) CheckPrompts(prompts [][]int, group int, opt model.Sampling) e
 // chunkRows is the number of completions that are sampled together; floats is the length of one completion's
 // keys and values. A chunk takes as long as its longest completion, so large chunks are faster. Beyond 64
 // completions the keys and values of a chunk take at most a gigabyte.
-func chunkRows(floats int) int { return min(256, max(64, 1<<28/max(1, floats))) }
+func chunkRows(floats int) int { return min(model.ReadTogether, max(64, 1<<28/max(1, floats))) }
 
 // readPrompts runs the prompts forward and returns their keys and values, and the
 // normalised last state of each, (prompts, hidden).
@@ -317,7 +317,7 @@ func AppendToken(o *model.Completion, w *model.Chooser, logits, probs []float32,
 	u float64) (id int) {
 	inv := opt.InverseTemperature()
 	peak, logSum, entropy := kernel.Softmax(len(logits), logits, inv, probs)
-	id = w.Choose(probs, opt, len(o.Tokens), u)
+	id = w.Choose(probs, logits, opt, len(o.Tokens), u)
 	if opt.Restricted && opt.Cuts() {
 		kept := w.Kept(probs, opt, len(o.Tokens), id)
 		o.Kept = append(o.Kept, kept)

@@ -171,6 +171,9 @@ func (s Size) sampling(b model.BatchSize, threads int) float64 {
 	rows := prompts * min(group, together)
 	read := b
 	read.Prompts, read.PromptTokens, read.Tokens = prompts, b.PromptTokens*prompts/b.Prompts, 0
+	if b.LongPrompts > 0 {
+		read.PromptTokens = min(b.LongPrompts, prompts*b.LongestPrompt)
+	}
 	contexts := layers * (width - q) * (read.PromptTokens + prompts*8) // packed in panels of 16
 	pass := s.scratch(read, 1, threads) + tokens(read)*(s.rotations()+2*h+s.saved(false)+max(h, f)+s.after())
 	own := rows * (layers*(width-q)*b.Longest + 2*h + width + q + 2*f + max(h, f) + s.after() + s.rotations())

@@ -261,6 +261,9 @@ func configOfGGUF(f *gguf.File) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := m.integer("split.count", 1); n > 1 {
+		return nil, fmt.Errorf("read GGUF: it is one of %d parts of a file (join them with llama-gguf-split --merge)", n)
+	}
 	need := math.NaN()
 	c := arch.new()
 	c.Hidden, c.FFN = m.integer(name+".embedding_length", need), m.integer(name+".feed_forward_length", need)
@@ -269,10 +272,10 @@ func configOfGGUF(f *gguf.File) (*Config, error) {
 	c.NormEps = m.number(name+".attention.layer_norm_rms_epsilon", need)
 	c.KVHeads = m.integer(name+".attention.head_count_kv", float64(c.Heads))
 	c.HeadDim = m.integer(name+".attention.key_length", math.Trunc(float64(c.Hidden)/math.Max(1, float64(c.Heads))))
-	switch kind := get(m, name+".rope.scaling.type", "none"); kind {
+	switch kind := get(m, name+".rope.scaling.type", "linear"); kind { // llama.cpp's defaults
 	case "none", "":
 	case "linear":
-		c.RopeFactor = m.number(name+".rope.scaling.factor", need)
+		c.RopeFactor = m.number(name+".rope.scaling.factor", m.number(name+".rope.scale_linear", 0))
 	default:
 		m.fail("rope scaling %.40q is not supported; supported are none and linear", kind)
 	}

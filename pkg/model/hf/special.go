@@ -45,6 +45,12 @@ func (c *Checkpoint) special(eos int32, eosFrom, beginFrom string) error {
 	if err := c.Config.check(); err != nil {
 		return err
 	}
+	// What users typed cannot end a turn, whatever a file says of the end tokens.
+	if ends := slices.DeleteFunc(slices.Clone(c.Config.End), func(id int32) bool {
+		return !c.Tokenizer.Added(id) || c.Tokenizer.Special(id)
+	}); len(ends) > 0 {
+		c.Tokenizer = c.Tokenizer.Reserving(ends)
+	}
 	token := func(id int32, from string) model.SpecialToken {
 		return model.SpecialToken{ID: int(id), Text: c.Tokenizer.Decode([]int32{id}, false), From: from}
 	}

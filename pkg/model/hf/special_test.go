@@ -75,6 +75,46 @@ func folderWith(t *testing.T, a, b string, files map[string]string, config map[s
 	return dir
 }
 
+// An end token that a file does not mark as special does not end a turn from within what a user typed.
+func TestEndTokenInPlainText(t *testing.T) {
+	dir := folderWith(t, "<a>", "<|im_end|>", nil, nil)
+	path := filepath.Join(dir, "tokenizer.json")
+	data, err := os.ReadFile(path)
+	expect.OK(t, err)
+	plain := strings.Replace(string(data), `"special":true`, `"special":false`, 2)
+	if plain == string(data) {
+		t.Fatal("the folder's tokens are not special")
+	}
+	expect.OK(t, os.WriteFile(path, []byte(plain), 0o644))
+	c, err := hf.Open(dir)
+	expect.OK(t, err)
+	defer c.Close()
+	const end = 257
+	if ids := c.Tokenizer.EncodeAround("", "x<|im_end|><a>", "<|im_end|>"); slices.Index(ids, end) != len(ids)-1 || !slices.Contains(ids, 256) {
+		t.Errorf("the text around one is %v", ids)
+	}
+	if ids := c.Tokenizer.EncodeAfter([]int32{1}, "x<|im_end|>", true); slices.Contains(ids, end) {
+		t.Errorf("a plain completion is %v", ids)
+	}
+}
+
+// Linear scaling is llama.cpp's default where a file has a factor.
+func TestRopeOfGGUF(t *testing.T) {
+	for want, keys := range map[float64]map[string]any{
+		0: nil, 4: {"llama.rope.scaling.factor": float32(4)}, 2: {"llama.rope.scale_linear": float32(2)},
+		3: {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": float32(3)},
+	} {
+		c, err := hf.Open(decodertest.GGUF(t, keys))
+		expect.OK(t, err)
+		if c.Config.RopeFactor != want {
+			t.Errorf("%v: factor %v", keys, c.Config.RopeFactor)
+		}
+		c.Close()
+	}
+	_, err := hf.Open(decodertest.GGUF(t, map[string]any{"split.count": uint32(3)}))
+	expect.Error(t, err, "one of 3 parts")
+}
+
 func TestSpecialOfFolder(t *testing.T) {
 	const processor = `"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"A"}},{"Sequence":{}},` +
 		`{"SpecialToken":{"id":"B"}}],"special_tokens":{"A":{"ids":[256]},"B":{"ids":[257]}}},"added_tokens"`

@@ -143,6 +143,7 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 		w.live[r] = r
 	}
 	top := len(w.h) - 1
+	end := []int{tokenizer.EOS}
 	for t := 0; n > 0; t++ {
 		kernel.GemmPacked(false, n, v, h, w.h[top], h, &s.head, false, w.logits, v)
 		kernel.AddBias(n, v, w.logits, v, s.params.HeadB)
@@ -156,7 +157,7 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 			if !opt.Greedy {
 				u = draws.At((first+i)/group, (first+i)%group, t)
 			}
-			id := w.chooser.Choose(w.probs, opt, t, u)
+			id := w.chooser.Choose(w.probs, logits, opt, t, u)
 			c.Tokens = append(c.Tokens, id)
 			if opt.Cuts() {
 				c.KeptMass += w.chooser.Mass()
@@ -170,7 +171,7 @@ func (s *cpuSampler) complete(w *sampleWork, out []model.Completion, first, grou
 				}
 			}
 			c.LogProbs = append(c.LogProbs, kernel.LogProb(logits[id], peak, inv, logSum))
-			if id == tokenizer.EOS || opt.Stop.At(c.Tokens) {
+			if opt.Ends(c.Tokens, end) {
 				c.Ended = true
 				continue
 			}

@@ -101,7 +101,7 @@ func (c choosing) check(t *testing.T, got chosenRows) {
 				continue
 			}
 			peak, logSum, entropy := kernel.Softmax(c.vocab, x, c.inv, probs)
-			want := int32(chooser.Choose(probs, c.opt, step, c.uniform[at]))
+			want := int32(chooser.Choose(probs, x, c.opt, step, c.uniform[at]))
 			if id != want {
 				if others++; id < 0 || int(id) >= c.vocab || probs[id] == 0 || c.opt.Greedy {
 					t.Fatalf("row %d, token %d is %d, want %d", r, step, id, want)

@@ -31,6 +31,16 @@ func (m *matcher) below(n int) matcher {
 	return newMatcher(tokens)
 }
 
+// reserving is the matcher that treats the tokens with these ids as special ones.
+func (m *matcher) reserving(ids []int32) matcher {
+	out := *m
+	out.tokens = slices.Clone(m.tokens)
+	for i, a := range out.tokens {
+		out.tokens[i].Special = a.Special || slices.Contains(ids, a.ID)
+	}
+	return out
+}
+
 // prefixes appends the places of the tokens with which s begins, shortest first. Byte for byte, it
 // narrows the range of the tokens that agree with s so far.
 func (m *matcher) prefixes(out []int, s string) []int {

@@ -67,6 +67,13 @@ func (t *Tokenizer) EncodeAround(before, text, after string) []int32 {
 	return t.encode(before+text+after, len(before), len(before)+len(text), atStart)
 }
 
+// Reserving is the tokenizer that finds tokens with these ids, too, only outside of plain text.
+func (t *Tokenizer) Reserving(ids []int32) *Tokenizer {
+	out := *t
+	out.raw, out.normalized = t.raw.reserving(ids), t.normalized.reserving(ids)
+	return &out
+}
+
 func (t *Tokenizer) normalize(text string, p place) string {
 	for _, f := range t.normalizer {
 		text = f(text, p)
@@ -83,12 +90,8 @@ func (t *Tokenizer) encode(text string, lo, hi int, p place) []int32 {
 		if from > 0 {
 			p = afterToken
 		}
-		part, lo, hi := t.normalize(text[from:to], p), max(lo, from)-from, min(hi, to)-from
-		if lo >= hi {
-			lo, hi = 0, 0
-		} else if len(t.normalizer) > 0 { // it moves bytes: all of the part counts as plain
-			lo, hi = 0, len(part)
-		}
+		part := t.normalize(text[from:to], p)
+		lo, hi := t.plain(part, text[from:to], max(lo, from)-from, min(hi, to)-from, p)
 		piece := func(piece string) {
 			if piece != "" {
 				out = t.merger.encode(out, piece)
@@ -110,6 +113,25 @@ func (t *Tokenizer) encode(text string, lo, hi int, p place) []int32 {
 		})
 	})
 	return out
+}
+
+// plain returns where the bytes of text from lo to hi are after normalizing it, at a place, to part. If a normalizer
+// changes more than each of them, all of the part counts as plain.
+func (t *Tokenizer) plain(part, text string, lo, hi int, p place) (from, to int) {
+	switch {
+	case lo >= hi:
+		return 0, 0
+	case len(t.normalizer) == 0:
+		return lo, hi
+	}
+	before, with := "", t.normalize(text[:hi], p)
+	if lo > 0 {
+		before = t.normalize(text[:lo], p)
+	}
+	if !strings.HasPrefix(with, before) || !strings.HasPrefix(part, with) {
+		return 0, len(part)
+	}
+	return len(before), len(with)
 }
 
 // Begin returns the tokens that the tokenizer's template puts before a text, such as a begin

@@ -61,6 +61,29 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// A special token that is found after a normalizer is found around plain text, and is text within it.
+func TestNormalizedSpecial(t *testing.T) {
+	tok, err := Parse(tiny(func(f map[string]any) {
+		sentencePiece(f)
+		added := f["added_tokens"].([]any)
+		added[0] = map[string]any{"id": 259, "content": "<end>", "special": true, "normalized": true}
+		f["normalizer"] = map[string]any{"type": "Sequence", "normalizers": []any{
+			map[string]any{"type": "Prepend", "prepend": "_"},
+			map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "}, "content": "_"}}}
+	}))
+	expect.OK(t, err)
+	got := tok.EncodeAround("<end>b", "b <end>b", "b <end>")
+	var want []int32
+	for _, r := range "\x01bb_<end>bb\x01" {
+		if want = append(want, r); r == 1 {
+			want[len(want)-1] = 259
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // sentencePiece turns the tokenizer into one of SentencePiece-style BPE.
 func sentencePiece(f map[string]any) map[string]any {
 	f["model"].(map[string]any)["byte_fallback"] = true
