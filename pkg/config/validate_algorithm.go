@@ -145,6 +145,11 @@ func (a *Algorithm) SkippingIsExact() bool { return a.Type == "grpo" && len(a.fl
 // validateGroups checks the groups and rewards that advantages need.
 func (c *Config) validateGroups(v *validator) {
 	a, r := &c.Algorithm, &c.Reward
+	if c.Rollout.Stale() {
+		const why = "it would be about the policy that sampled, not the one that is trained (resample every step)"
+		v.compatible(a.KLIn == "loss" || a.Beta == 0, &a.KLIn, &c.Rollout.ResampleEveryNSteps, why)
+		v.compatible(a.Teacher == "", &a.Teacher, &c.Rollout.ResampleEveryNSteps, why)
+	}
 	if a.Normalizer == rl.NormalizerGroupMean { // a scale only if no reward is negative
 		const why = "it divides by the group's mean reward, and rewards may be negative"
 		negative := func(f string) bool {

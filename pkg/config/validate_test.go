@@ -85,6 +85,8 @@ var rules = []struct{ set, says, keys string }{
 		"reward.noise.correction algorithm.normalizer"},
 	{"false_positive=0.1 baseline=none normalizer=group_mean correction=forward", "contradicts",
 		"reward.noise.correction algorithm.normalizer"},
+	{"beta=0.1 kl_in=reward resample_every_n_steps=0", "the policy that sampled", "algorithm.kl_in rollout.resample_every_n_steps"},
+	{"algorithm.teacher=base resample_every_n_steps=4", "the policy that sampled", "algorithm.teacher rollout.resample_every_n_steps"},
 	{"multi_objective_aggregation=normalize_then_sum loss_type=no_baseline", "contradicts", "reward.multi_objective_aggregation algorithm.loss_type"},
 	{"multi_objective_aggregation=normalize_then_sum algorithm.type=ppo", "contradicts", "reward.multi_objective_aggregation algorithm.type"},
 	{"multi_objective_aggregation=normalize_then_sum baseline=group_mean", "contradicts", "reward.multi_objective_aggregation algorithm.baseline"},

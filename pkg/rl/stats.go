@@ -114,6 +114,19 @@ func only(v float64, n int) *float64 {
 	return &v
 }
 
+// Unclipped is what off-policy statistics count of a sequence of tokens with one advantage, which is 0: nothing of it is
+// clipped. It is for sequences that an update leaves out.
+func (c LossConfig) Unclipped(tokens int) (Stats, error) {
+	p, err := c.plan()
+	if err != nil || !p.clips() {
+		return Stats{}, err
+	}
+	if p.Level != TokenLevel && p.Loss != GeoMean {
+		tokens = 1
+	}
+	return Stats{ClipUnits: tokens}, nil
+}
+
 // clipCount counts the units of one sequence and those that were clipped.
 type clipCount struct{ units, low, high, dual int }
 

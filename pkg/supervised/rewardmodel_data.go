@@ -56,6 +56,10 @@ func (t *rewardTrainer) readPairs() error {
 			"(set eval_share=0, or name other pairs with eval_pairs)", c.Pairs))
 	}
 	t.n = (len(t.pairs)*c.Epochs + c.BatchSize - 1) / c.BatchSize
+	if c.WarmupSteps > t.n {
+		return config.Invalid(fmt.Errorf("warmup_steps is %d, but %s in %d epochs are %s (lower warmup_steps)",
+			c.WarmupSteps, textutil.Count(len(t.pairs), "pair"), c.Epochs, textutil.Count(t.n, "update")))
+	}
 	return nil
 }
 
@@ -69,7 +73,7 @@ func (t *rewardTrainer) holdOut() {
 	}
 	n := int(math.Round(t.cfg.EvalShare * float64(len(first))))
 	if t.cfg.EvalShare > 0 {
-		n = max(1, n)
+		n = min(max(1, n), max(1, len(first)-1)) // a prompt is left to train on
 	}
 	held := make([]bool, len(first)+1)
 	drawn := rng.Epochs{Stream: rng.New(t.cfg.Seed, rng.Shuffle), Place: 1, N: len(first)}

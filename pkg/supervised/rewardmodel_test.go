@@ -124,6 +124,9 @@ func TestHeldOutPrompts(t *testing.T) {
 	if n := sharedPrompts(r.pairs, r.eval); n > 0 || len(r.eval) < 5 || len(r.pairs) < 2*len(r.eval)-5 {
 		t.Errorf("%d prompts in both of %d and %d pairs", n, len(r.pairs), len(r.eval))
 	}
+	if r := read("eval_share=0.99"); len(r.pairs) == 0 {
+		t.Error("all prompts are held out")
+	}
 	if r := read("eval_share=0"); len(r.eval) > 0 {
 		t.Errorf("%d pairs are held out", len(r.eval))
 	}
@@ -142,11 +145,12 @@ func TestRewardModelMistakes(t *testing.T) {
 		set   string
 	}{
 		`the pair "line 2" has no "margin"`: {[]preference.Pair{pair("a", &half), pair("b", nil)}, "use_margin=true"},
+		"2 pairs in 4 epochs are 8 updates": {[]preference.Pair{pair("a", nil), pair("b", nil)}, "warmup_steps=9 eval_share=0"},
 		"all pairs are of one prompt":       {[]preference.Pair{pair("a", nil), pair("a", nil)}, "eval_share=0.5"},
 		"outside the model's vocabulary":    {[]preference.Pair{pair("雪", nil)}, "seed=2"},
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
-		cfg := rewardModelConfig(t, "pairs="+writePairs(t, c.pairs), c.set, "epochs=4", "batch_size=1")
+		cfg := rewardModelConfig(t, append(strings.Fields(c.set), "pairs="+writePairs(t, c.pairs), "epochs=4", "batch_size=1")...)
 		_, err := RunRewardModel(context.Background(), cfg, rewardOptions(dir, 0, &rewardWatch{}))
 		expect.Error(t, err, says)
 		if _, err := os.Stat(filepath.Join(dir, rundir.RecordFile)); err == nil {

@@ -85,6 +85,9 @@ func formulaAdvantages(f *formula.Advantage, r *rollout, rewards []float64) ([]f
 	right, lengths := make([]bool, len(rewards)), make([]int, len(rewards))
 	for i, c := range r.completions {
 		right[i], lengths[i] = r.verdicts[i].Right, len(c.Tokens)
+		if r.noise.Noisy != nil { // training sees what the verifier says
+			right[i] = r.noise.Noisy[i] == 1
+		}
 	}
 	out := make([]float64, len(rewards))
 	for lo := 0; lo < len(out); lo += r.groupSize {

@@ -150,6 +150,11 @@ func TestAdaptiveEntropyMoves(t *testing.T) {
 	if got := *m[3].EntropyCoef; math.Abs(got-0.07) > 1e-12 {
 		t.Errorf("the coefficient is %v after three steps below the target, want 0.01 + 3*0.02", got)
 	}
+	// Of the tokens with a bonus, which have the highest entropy; the mean of all is below the target.
+	m = metricsOf(t, "entropy_coef=0.1", "use_adaptive_entropy=true", "entropy_target=0.5", "entropy_coef_delta=0.02", "top_entropy_quantile=0.1")
+	if got := *m[1].EntropyCoef; got != 0 || m[0].Entropy > 0.5 {
+		t.Errorf("the coefficient is %v, the mean entropy %v", got, m[0].Entropy)
+	}
 }
 
 // The critic learns the value of the states it sees.

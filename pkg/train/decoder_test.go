@@ -82,6 +82,12 @@ func TestDecoderSkipsFlatGroups(t *testing.T) {
 	if a.SamplerDiff == nil || *a.SamplerDiff != 0 || *b.SamplerDiff != 0 {
 		t.Errorf("sampler and learner differ by %v and %v", a.SamplerDiff, b.SamplerDiff)
 	}
+	// The clip fraction is of all completions, in the second of two updates too.
+	off := []string{"loss_type=grpo_clip", "cliprange=1e-6", "train_batch_size=4"}
+	c, d := first(off...), first(append(off, whole)...)
+	if c.ClipFraction == nil || d.ClipFraction == nil || !close(*c.ClipFraction, *d.ClipFraction, 1e-9) || *c.ClipFraction == 0 {
+		t.Errorf("clip fraction %v, of all groups %v", c.ClipFraction, d.ClipFraction)
+	}
 	all, none := first("reward.functions=answer"), first("reward.functions=answer", whole)
 	if all.FracRewardZeroStd != 1 || all.GradNorm != 0 || all.Updates != 1 || all.SamplerDiff != nil {
 		t.Errorf("with all groups skipped: %+v", all)

@@ -52,4 +52,11 @@ func TestFormulaAdvantages(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	// The verdicts of a verifier that errs are all that training sees.
+	f, err = formula.ParseAdvantage("right ? 1 : -1")
+	expect.OK(t, err)
+	r.verdicts[0].Right, r.noise.Noisy = true, []float64{0, 1, 0, 0}
+	if got, err := formulaAdvantages(f, r, []float64{0, 1, 0, 0}); err != nil || !slices.Equal(got, []float64{-1, 1, -1, -1}) {
+		t.Errorf("%v, %v", got, err)
+	}
 }

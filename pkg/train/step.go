@@ -167,7 +167,7 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 	if err := t.resample(step); err != nil {
 		return nil, m, err
 	}
-	t.adaptEntropy(m.Entropy)
+	t.adaptEntropy(u.bonusEntropy(m.Entropy))
 	m.Time.UpdateS = lap()
 	return r, m, nil
 }

@@ -35,6 +35,8 @@ type updateStats struct {
 	rate          float64 // learning rate of the last update
 	entropy       float64 // sum over tokens, first pass
 	entropyTokens int
+	kept          float64 // sum over the tokens of a train batch's mask
+	keptTokens    int
 	maxDiff       *float64 // largest difference of sampler and learner before the first update; nil: none
 	valueLoss     *float64 // mean; nil without a critic
 	pairs         pairStats
@@ -44,6 +46,7 @@ type updateStats struct {
 // batch, so the gradients of its micro-batches sum to exactly its gradient.
 type trainBatch struct {
 	parts []microBatch
+	mask  []bool // (N,T), the tokens of the policy's part of the loss; nil = all
 	// loss returns a part's share of the loss and writes its gradient into x, the policy's (B,T). It
 	// is called once for each part, in their order.
 	loss func(part microBatch, x *model.TokenMatrix) (float64, error)
@@ -116,6 +119,11 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 		if firstPass && r.current {
 			s.addSkipped(r, part.flat)
 		}
+		if !t.onPolicy(r) {
+			if err := s.addUnclipped(r, part.flat, t.loss); err != nil {
+				return fmt.Errorf("update: %w", err)
+			}
+		}
 		if len(part.rows) == 0 {
 			continue
 		}
@@ -125,6 +133,7 @@ func (t *trainer) updateOnce(r *rollout, lo int, firstPass bool, s *updateStats)
 					return 0, err
 				}
 				t.compare(r, part.rows, x, s)
+				s.addKept(r, part.rows, x, b.mask)
 			}
 			return b.loss(part, x)
 		})
@@ -176,7 +185,7 @@ func (t *trainer) policyLoss(r *rollout, lo int, s *updateStats) (trainBatch, er
 		s.policy.Add(res.Stats)
 		return res.Loss, nil
 	}
-	return trainBatch{t.microBatches(r, lo, lo+t.cfg.Train.TrainBatchSize, false), loss}, nil
+	return trainBatch{t.microBatches(r, lo, lo+t.cfg.Train.TrainBatchSize, false), policyMask, loss}, nil
 }
 
 // lossBatch lays out a micro-batch for the loss, except its totals and its mask of high-entropy
@@ -232,6 +241,19 @@ func (t *trainer) compare(r *rollout, rows []int, x *model.TokenMatrix, s *updat
 	}
 }
 
+// addKept sums the entropies of the tokens of a mask, which the entropy bonus is over.
+func (s *updateStats) addKept(r *rollout, rows []int, x *model.TokenMatrix, mask []bool) {
+	if mask == nil {
+		return
+	}
+	for i, in := range take(r, mask, rows, x.T, nil) {
+		if in {
+			s.kept += x.Entropy[i]
+			s.keptTokens++
+		}
+	}
+}
+
 // addSkipped adds the entropies of completions that the learner does not see, as the sampler
 // computed them.
 func (s *updateStats) addSkipped(r *rollout, rows []int) {
@@ -241,6 +263,18 @@ func (s *updateStats) addSkipped(r *rollout, rows []int) {
 			s.entropyTokens++
 		}
 	}
+}
+
+// addUnclipped counts completions that the learner does not see in the clip fraction.
+func (s *updateStats) addUnclipped(r *rollout, rows []int, loss rl.LossConfig) error {
+	for _, i := range rows {
+		one, err := loss.Unclipped(len(r.completions[i].Tokens))
+		if err != nil {
+			return err
+		}
+		s.policy.Add(one)
+	}
+	return nil
 }
 
 // totals returns the denominators of a train batch's loss, and the mask (N,T) of its
@@ -267,6 +301,14 @@ func (t *trainer) totals(r *rollout, lo int) (policyMask []bool, totals rl.Total
 	policyMask = make([]bool, r.shape.Len())
 	copy(policyMask[first:], top)
 	return policyMask, rl.Count(shape, mask, top), nil
+}
+
+// bonusEntropy is the mean entropy of the tokens that the entropy bonus is over, given the mean of all.
+func (s *updateStats) bonusEntropy(all float64) float64 {
+	if s.keptTokens == 0 {
+		return all
+	}
+	return s.kept / float64(s.keptTokens)
 }
 
 // adaptEntropy moves the coefficient of the entropy bonus towards its target

@@ -160,7 +160,7 @@ func (t *trainer) warnings(weights string) []string {
 		warn("the run diverged at step %d: %s", *s.DivergedAt, s.DivergedReason)
 	}
 	if s.Groups > 0 && s.Signal == 0 {
-		warn("the run learned nothing: none of %d groups had a learning signal (in each, all rewards were equal); "+
+		warn("the run learned nothing: none of %d groups had a learning signal, such as rewards that differ; "+
 			"%d of %d training completions were right", s.Groups, s.Right, s.Completions)
 	}
 	if s.WithoutPairs > 0 {
