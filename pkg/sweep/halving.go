@@ -78,7 +78,12 @@ func toggled(old, now sweepdir.Manifest) (m sweepdir.Manifest, same bool) {
 // isAtRung says whether a run has been trained to the next rung.
 func (r *runner) isAtRung(s sweepdir.RunState) bool {
 	step := r.manifest.NextRung()
-	return step > 0 && s.Run != nil && s.Run.Status != nil && s.Run.Status.Step >= step
+	return step > 0 && hasReached(s, step)
+}
+
+// hasReached says whether a run has saved a step, or a later one.
+func hasReached(s sweepdir.RunState, step int) bool {
+	return s.Run != nil && s.Run.Status != nil && s.Run.Status.Step >= step
 }
 
 // decide ranks the arms at the next rung if all their runs have reached it, and returns whether runs
@@ -100,7 +105,7 @@ func (r *runner) decide() bool {
 			return false
 		}
 	}
-	m, err := decideRung(r.dir)
+	m, err := decideRung(r.dir, r.manifest.NextRung())
 	if err != nil {
 		r.undecided = fmt.Errorf("--halving after step %d: %w", r.manifest.NextRung(), err)
 		return false
@@ -115,8 +120,8 @@ func (r *runner) decide() bool {
 	return true
 }
 
-// decideRung writes the decision at the next rung into the manifest, unless another process has done so.
-func decideRung(dir string) (m sweepdir.Manifest, err error) {
+// decideRung writes the decision at the rung of a step into the manifest, unless another process has done so.
+func decideRung(dir string, step int) (m sweepdir.Manifest, err error) {
 	unlock, err := claim(dir, rundir.KindSweep, nil)
 	if err != nil {
 		return m, err
@@ -127,12 +132,15 @@ func decideRung(dir string) (m sweepdir.Manifest, err error) {
 		return m, err
 	}
 	m = s.Manifest
-	i := slices.IndexFunc(m.Halving.Rungs, func(r sweepdir.Rung) bool { return len(r.Ranking) == 0 })
-	if i < 0 {
+	if m.Halving == nil {
+		return m, fmt.Errorf("another command continues %s without --halving: leave it out here too", dir)
+	}
+	if m.NextRung() != step {
 		return m, nil
 	}
 	rungs := slices.Clone(m.Halving.Rungs)
-	rungs[i].Ranking, err = rank(s, rungs[i].Step)
+	i := slices.IndexFunc(rungs, func(r sweepdir.Rung) bool { return r.Step == step })
+	rungs[i].Ranking, err = rank(s, step)
 	if err != nil {
 		return m, err
 	}
@@ -150,20 +158,22 @@ func decideRung(dir string) (m sweepdir.Manifest, err error) {
 	return m, sweepdir.WriteManifest(dir, m)
 }
 
-// rank orders the arms by the mean over the seeds of the last validation up to a step. Arms with a run
-// that had diverged by then come last. Equal arms keep the order of the manifest.
+// rank orders the arms by the mean over the seeds of the last validation up to a step, which every run must have
+// reached. Arms with a run that had diverged by then come last. Equal arms keep the order of the manifest.
 func rank(s *sweepdir.Sweep, step int) ([]sweepdir.Ranked, error) {
 	var out []sweepdir.Ranked
 	for _, arm := range ranked(s.Manifest) {
 		a := sweepdir.Ranked{Arm: arm}
 		runs := s.OfArm(arm)
 		for _, run := range runs {
+			// Another command may have added seeds, which this process does not train.
+			if !run.Finished() && !hasReached(run, step) {
+				return nil, fmt.Errorf("%s has not been trained to it: the same command goes on when it has", run.Path(s.Dir))
+			}
 			reward, found := 0.0, false
-			if run.Run != nil {
-				for _, e := range run.Run.Evals {
-					if e.Split == rundir.SplitVal && e.Step <= step {
-						reward, found = e.Sampled.AnswerReward, true
-					}
+			for _, e := range run.Run.Evals {
+				if e.Split == rundir.SplitVal && e.Step <= step {
+					reward, found = e.Sampled.AnswerReward, true
 				}
 			}
 			if !found {

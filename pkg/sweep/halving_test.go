@@ -59,7 +59,7 @@ func TestRank(t *testing.T) {
 	rewards := [][]float64{{0.5, 0.2}, {0.4, 0.4}, {0.9, 0.9}, {0.3, 0.4}} // of each arm, by seed
 	s := &sweepdir.Sweep{Manifest: p.Manifest}
 	for _, e := range p.Manifest.Runs {
-		run := &rundir.Run{}
+		run := &rundir.Run{Status: &rundir.Status{Step: 3}}
 		reward := rewards[e.Arm][e.Seed-1]
 		for step, r := range []float64{0, 0, reward, 1 - reward} {
 			eval := rundir.Eval{Step: step, Split: rundir.SplitVal}
@@ -78,4 +78,18 @@ func TestRank(t *testing.T) {
 	}
 	s.Runs[3].Run.Evals = nil
 	expect.Error(t, expect.Err(rank(s, 2)), "has no evaluation up to step 2")
+	expect.Error(t, expect.Err(rank(s, 4)), "has not been trained to it")
+}
+
+// TestDecideRung: another process may have decided the rung, or taken the halving away.
+func TestDecideRung(t *testing.T) {
+	m := fakeManifest(3, 1)
+	dir := writeSweep(t, m)
+	expect.Error(t, expect.Err(decideRung(dir, 4)), "without --halving")
+	m.Halving = &sweepdir.Halving{Rungs: []sweepdir.Rung{{Step: 2, Ranking: []sweepdir.Ranked{{Arm: 1}}}, {Step: 4}}}
+	expect.OK(t, sweepdir.WriteManifest(dir, m))
+	if got, err := decideRung(dir, 2); err != nil || !reflect.DeepEqual(got.Halving, m.Halving) {
+		t.Errorf("%+v, %v", got.Halving, err)
+	}
+	expect.Error(t, expect.Err(decideRung(dir, 4)), "has not been trained to it")
 }
