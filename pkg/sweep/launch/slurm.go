@@ -287,12 +287,7 @@ func (l slurmLauncher) submitMissing(
 	if j.Study != nil {
 		return nil // [slurmLauncher.follow] submits one report of all parts
 	}
-	args := []string{"report", task.Command[3]}
-	continues := p.Manifest.NextLook() >= 0
-	if continues { // the job takes the look
-		args = append(sweep.ContinueArgs("sweep", p.Manifest.Argv, task.Command[3])[1:], "--continued")
-	}
-	after := task.Report(slurm.LogFolder(task.Command[3]), s.program.path, args...)
+	after, continues := l.last(j, p, task, s.program)
 	after.After = jobs
 	id, err := slurm.Submit(ctx, l.run, after)
 	if err != nil {
@@ -309,6 +304,17 @@ func (l slurmLauncher) submitMissing(
 	record = l.record(id, after, s.program, j.Now())
 	record.Continues = true
 	return record.Write(p.Dir)
+}
+
+// last is the job that reports a sweep after its runs, or takes the look and continues it. It repeats the command of
+// now: the one that made the folder may have trained on another machine.
+func (slurmLauncher) last(j *Job, p *sweep.Located, task slurm.Script, program program) (s slurm.Script, continues bool) {
+	dir := task.Command[3]
+	args := []string{"report", dir}
+	if continues = j.Study == nil && p.Manifest.NextLook() >= 0; continues {
+		args = append(sweep.ContinueArgs("sweep", j.Args, dir)[1:], "--continued")
+	}
+	return task.Report(slurm.LogFolder(dir), program.path, args...), continues
 }
 
 // follow submits the job that continues or reports the study after its jobs, in place of an earlier

@@ -48,15 +48,15 @@ func (l slurmLauncher) Preview(ctx context.Context, j *Job) (string, error) {
 		return "", err
 	}
 	var text strings.Builder
-	report := task.Report(slurm.LogFolder(task.Command[3]), program.path, "report", task.Command[3])
+	last, _ := l.last(j, p, task, program)
 	for i, a := range task.Arrays(todo, slurm.MaxArraySize(ctx, l.run), p.Launcher.Parallelism) {
 		if p.Launcher.Parallelism > 0 && i > 0 {
 			a.After = []string{"JOBID"}
 		}
 		text.WriteString(a.CommandLine())
-		report.After = append(report.After, "JOBID")
+		last.After = append(last.After, "JOBID")
 	}
-	text.WriteString(report.CommandLine())
+	text.WriteString(last.CommandLine())
 	return textutil.Text(text.String()), nil
 }
 
