@@ -231,6 +231,7 @@ func (f *outFlags) resolve(command, hash string) (string, error) {
 	if !f.fresh {
 		return dir, nil
 	}
+	dir = filepath.Clean(dir) // a number after DIR/ would name a folder in it
 	try := dir
 	for n := 2; ; n++ {
 		switch _, err := os.Lstat(try); {

@@ -197,6 +197,17 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// --fresh takes a folder next to that of --out, however it is written.
+func TestFresh(t *testing.T) {
+	dir := t.TempDir()
+	for _, out := range []string{dir, dir + "/"} {
+		f := outFlags{dir: out, fresh: true}
+		if got, err := f.resolve("train", "0123abcd"); err != nil || got != dir+"-2" {
+			t.Errorf("--out %s: %s, %v", out, got, err)
+		}
+	}
+}
+
 // Wrong flags and arguments are usage errors, with exit code 2 and a pointer to the
 // help, not errors of the configuration; no command is run.
 func TestUsageErrors(t *testing.T) {
