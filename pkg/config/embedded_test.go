@@ -148,7 +148,7 @@ func TestKeysAreDocumented(t *testing.T) {
 	sft := SFT{Stages: make([]Stage, 1)}
 	check("base", keysOf(sft).paths(), validValues(&sft))
 	got, err := FindKey(" lr")
-	want := Key{Path: "train.learning_rate", Kind: reflect.Float64, Default: "0.001",
+	want := Key{Path: "train.learning_rate", Kind: reflect.Float64, Default: "0.001", typ: reflect.TypeFor[float64](),
 		Doc: "learning rate of AdamW, the highest of a schedule; lr for short. A Llama or Qwen checkpoint has a default of 1e-5, and LoRA one that is ten times as high."}
 	if err != nil || !reflect.DeepEqual(got, want) || !slices.Contains(Keys(), want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)

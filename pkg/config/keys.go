@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -225,6 +226,16 @@ type Key struct {
 	Default string
 	// Doc is the comment on the key in the embedded default.yaml, on one line.
 	Doc string
+	typ reflect.Type
+}
+
+// Format returns a value in YAML's notation, given as --set takes it.
+func (k Key) Format(text string) (string, error) {
+	v := reflect.New(k.typ).Elem()
+	if err := yamldoc.SetText(v, text); err != nil {
+		return "", fmt.Errorf("%s %w", k.Path, err)
+	}
+	return yamldoc.Format(v), nil
 }
 
 // Keys lists the keys of [Config] in the order of the documentation.
@@ -233,7 +244,7 @@ func Keys() []Key { return slices.Clone(allKeys()) }
 var allKeys = sync.OnceValue(func() (out []Key) {
 	c, doc := defaults()
 	for _, k := range keysOf(c) {
-		out = append(out, Key{k.path, k.value.Kind(), k.format(), doc.Comments[k.path]})
+		out = append(out, Key{k.path, k.value.Kind(), k.format(), doc.Comments[k.path], k.value.Type()})
 	}
 	return out
 })

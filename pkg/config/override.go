@@ -166,7 +166,7 @@ func customRewardKey(path string) (k Key, index int, ok bool) {
 	var r CustomReward
 	r.SetDefaults()
 	if own := keysOf(r).find(name); own != nil {
-		return Key{Path: path, Kind: own.value.Kind(), Default: own.format()}, index, true
+		return Key{Path: path, Kind: own.value.Kind(), Default: own.format(), typ: own.value.Type()}, index, true
 	}
 	return k, 0, false
 }

@@ -227,8 +227,8 @@ func labelOf(path string) string {
 	return strings.ReplaceAll(yamldoc.LastPart(path), "_", " ")
 }
 
-// canonical writes a value as in the name of an arm: 3e-5 for 0.00003, lists with one
-// space after each comma. A string that is no value of the key's type is unchanged;
+// canonical writes a value as in the name of an arm: 3e-5 for 0.00003, lists as in YAML.
+// A string that is no value of the key's type is unchanged;
 // resolving the arm reports it.
 func canonical(k config.Key, text string) string {
 	if k.Kind != reflect.String {
@@ -242,12 +242,9 @@ func canonical(k config.Key, text string) string {
 	case reflect.Int, reflect.Uint64:
 		return strings.TrimPrefix(text, "+")
 	case reflect.Slice, reflect.Array:
-		inner := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
-		parts := strings.Split(inner, ",")
-		for i := range parts {
-			parts[i] = strings.TrimSpace(parts[i])
+		if list, err := k.Format(text); err == nil {
+			return list
 		}
-		return "[" + strings.Join(parts, ", ") + "]"
 	}
 	return text
 }

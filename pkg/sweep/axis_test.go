@@ -62,6 +62,8 @@ func TestAxis(t *testing.T) {
 		{name: "TRL's path", in: AxisRequest{Key: "algorithm.epsilon", Values: []string{".2"}}, key: "algorithm.cliprange", short: "cliprange", label: "clip range", values: "0.2"},
 		{name: "texts", in: AxisRequest{Key: "loss_type", Label: "loss", Values: []string{"grpo_clip", "no_baseline"}}, key: "algorithm.loss_type", short: "loss_type", label: "loss", values: "grpo_clip no_baseline"},
 		{name: "lists", in: AxisRequest{Key: "reward.functions", Values: []string{"[answer]", "[answer,format]"}}, key: "reward.functions", short: "functions", label: "reward functions", values: "[answer] [answer, format]"},
+		{name: "texts with commas", in: AxisRequest{Key: "data.stop", Values: []string{`["a,b"]`, `["c"]`, "[0.5"}}, key: "data.stop", short: "stop", label: "stop", values: `["a,b"] [c] [0.5`},
+		{name: "numbers", in: AxisRequest{Key: "train.adam_betas", Values: []string{"[0.9,0.990]"}}, key: "train.adam_betas", short: "adam_betas", label: "AdamW betas", values: "[0.9, 0.99]"},
 		{name: "unknown key", in: AxisRequest{Key: "grup_size", Values: []string{"4"}, From: "x.yaml: line 3"}, err: `x.yaml: line 3: unknown key "grup_size" (did you mean "rollout.group_size"?)`},
 		{name: "seed", in: AxisRequest{Key: "seed", Values: []string{"1", "2"}}, err: "seed can't be an axis"},
 		{name: "no values", in: AxisRequest{Key: "lr"}, err: "train.learning_rate has no values"},

@@ -477,15 +477,14 @@ func TestChoiceSeeds(t *testing.T) {
 	}
 }
 
-// TestListOfTexts: blank elements of a list, such as a blank line that ends completions, reach the run, and the
-// sweep.yaml repeats them.
+// TestListOfTexts: blank elements of a list, such as a blank line that ends completions, and those with commas,
+// brackets or quotes reach the run, and the sweep.yaml repeats them.
 func TestListOfTexts(t *testing.T) {
-	long(t)
-	p := planOf(t, `arms: [{name: a, set: {data.stop: ["\n\n", "b\t", c]}}, {name: b, set: {data.stop: []}}]`, PlanOptions{Seeds: []uint64{1}})
+	p := planOf(t, `arms: [{name: a, set: {data.stop: ["\n\n", "b\t", c, "d, [e]", '"f"', "g: h"]}}, {name: b, set: {data.stop: []}}]`, PlanOptions{Seeds: []uint64{1}})
 	for range 2 {
 		c, err := frozen(p.Manifest.Runs[0])
 		expect.OK(t, err)
-		if got := fmt.Sprintf("%q", c.Data.Stop); got != `["\n\n" "b\t" "c"]` {
+		if got := fmt.Sprintf("%q", c.Data.Stop); got != `["\n\n" "b\t" "c" "d, [e]" "\"f\"" "g: h"]` {
 			t.Errorf("the arm stops at %s", got)
 		}
 		req, err := ParseRequest("sweep.yaml", p.Request)

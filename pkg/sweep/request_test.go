@@ -89,7 +89,7 @@ func TestParseRequestProblems(t *testing.T) {
 		{"set nothing", "name: a\nset:\n  lr:\narms: [{name: a}]", "x.yaml: line 3: lr must be a value, not nothing"},
 		{"set twice", "name: a\nset:\n  lr: 1\n  lr: 2\narms: [{name: a}]", `duplicate key "lr": it is already in line 3`},
 		{"merge", "name: a\nset: {<<: {lr: 1}}\narms: [{name: a}]", "line 2: merge keys"},
-		{"list of lists", "name: a\nset: {lr: [[1], [2]]}\narms: [{name: a}]", "must be a single value without commas"},
+		{"list of lists", "name: a\nset: {lr: [[1], [2]]}\narms: [{name: a}]", "must be a single value, not "},
 		{"axis without values", "name: a\naxes: [{key: lr}]", "an axis needs a key and its values"},
 		{"axis with empty values", "name: a\naxes: [{key: lr, values: []}]", "values must not be an empty list"},
 		{"question", "name: a\nquestion: Tell me.\narms: [{name: a}]", "question must end with a question mark"},

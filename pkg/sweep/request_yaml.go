@@ -186,17 +186,16 @@ func (d requestReader) value(what string, n *yaml.Node) (string, bool) {
 	case n.Kind == yaml.SequenceNode && n.Style&yaml.TaggedStyle == 0:
 		parts := make([]string, len(n.Content))
 		for i, e := range n.Content {
-			if e.Kind != yaml.ScalarNode || strings.ContainsAny(e.Value, ",[]") {
-				d.Problem(e.Line, "%s: an element of a list must be a single value without commas and brackets, not %s",
-					what, yamldoc.Kind(e))
+			if e.Kind != yaml.ScalarNode {
+				d.Problem(e.Line, "%s: an element of a list must be a single value, not %s", what, yamldoc.Kind(e))
 				return "", false
 			}
 			v, ok := d.value(what, e)
 			if !ok {
 				return "", false
 			}
-			if parts[i] = v; strings.TrimSpace(v) != v || strings.ContainsAny(v, "\n\t") {
-				parts[i] = strconv.Quote(v) // such as data.stop: ["\n\n"]
+			if parts[i] = v; strings.TrimSpace(v) != v || strings.ContainsAny(v, "\n\t,[]\"") {
+				parts[i] = strconv.Quote(v) // such as data.stop: ["\n\n", "a,b"]
 			}
 		}
 		return "[" + strings.Join(parts, ", ") + "]", true
@@ -351,8 +350,8 @@ func valueNode(k config.Key, s string) *yaml.Node {
 	switch {
 	case k.Kind == reflect.String:
 		return quotable(s)
-	case strings.HasPrefix(s, "["):
-		return notation(s)
+	case k.Kind == reflect.Slice, k.Kind == reflect.Array:
+		return notation(canonical(k, s))
 	}
 	return plain(canonical(k, s))
 }
