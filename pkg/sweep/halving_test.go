@@ -93,3 +93,24 @@ func TestDecideRung(t *testing.T) {
 	}
 	expect.Error(t, expect.Err(decideRung(dir, 4)), "has not been trained to it")
 }
+
+// TestRoomOfStopped: runs that will not be trained take neither memory nor disk space.
+func TestRoomOfStopped(t *testing.T) {
+	p := halvingPlan(t, "axes: [{key: lr, values: [1, 2, 3]}]\nseeds: 1\nset: {n_grpo_steps: 8, every_n_steps: 1}")
+	l := &Located{Plan: p, Dir: t.TempDir()}
+	all := diskOf([]*Located{l}, 1)
+	expect.Error(t, l.checkMemory(1), "lr=1, seed 1")
+	p.Manifest.Halving.Rungs[0].Stopped = []int{0, 1, 2}
+	if got := diskOf([]*Located{l}, 1); all <= 0 || got != 0 {
+		t.Errorf("disk: %v of %v", got, all)
+	}
+	expect.OK(t, l.checkMemory(1))
+
+	tuned := "arms: [{name: a}, {name: b, set: {beta: 1}}]\naxes: [{key: lr, values: [1, 2]}]\nbest_over: lr\nseeds: 1"
+	l.Plan = planOf(t, tuned, PlanOptions{})
+	chosen := diskOf([]*Located{l}, 1)
+	l.Manifest.Looks = nil
+	if all := diskOf([]*Located{l}, 1); chosen >= all {
+		t.Errorf("disk: %v with a choice, %v of all runs", chosen, all)
+	}
+}

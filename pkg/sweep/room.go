@@ -75,17 +75,23 @@ func frozenModel(e sweepdir.Entry) (config.Config, *policy.Model, error) {
 
 // checkMemory refuses a sweep with an unfinished run that does not fit into the bytes available.
 func (p *Located) checkMemory(available int64) error {
-	of := memories(1)
+	of, isLeft := memories(1), p.isLeft()
 	for _, e := range p.Manifest.Runs {
 		need := of(e)
 		if need == nil {
 			continue
 		}
-		if err := need.Fits(available); err != nil && !p.stateOf(e).Finished() {
+		if err := need.Fits(available); err != nil && isLeft(e) {
 			return fmt.Errorf("%s, seed %d: %w", p.Manifest.NameOf(e.Arm), e.Seed, err)
 		}
 	}
 	return nil
+}
+
+// isLeft returns which runs may still be trained.
+func (p *Located) isLeft() func(sweepdir.Entry) bool {
+	may := mayTrain(p.Manifest)
+	return func(e sweepdir.Entry) bool { return may(e) && !p.Manifest.IsStopped(e) && !p.stateOf(e).Finished() }
 }
 
 // diskOf estimates the bytes that the unfinished runs of sweeps will write: what each leaves behind,
@@ -94,9 +100,9 @@ func diskOf(parts []*Located, jobs int) (sum float64) {
 	for _, p := range parts {
 		var kept, while float64
 		arms := map[int]budget.Disk{}
-		n := 0
+		n, isLeft := 0, p.isLeft()
 		for _, e := range p.Manifest.Runs {
-			if p.stateOf(e).Finished() {
+			if !isLeft(e) {
 				continue
 			}
 			need, known := arms[e.Arm]
