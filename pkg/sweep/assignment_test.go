@@ -190,6 +190,13 @@ func TestPrepareStudy(t *testing.T) {
 	expect.OK(t, p.Prepare())
 	expect.OK(t, Prepare(filepath.Join(dir, "lr"), p.Parts[0]))
 
+	// A study next to it copies its runs.
+	beside := newAssignment(t, ask(nil))
+	beside.Dir = dir + "-2"
+	if l, err := beside.Part(0); err != nil || !slices.Equal(l.Siblings, []string{filepath.Join(dir, "lr")}) {
+		t.Errorf("siblings %v, %v", l.Siblings, err)
+	}
+
 	// A second process chooses first; this one follows.
 	second := newAssignment(t, ask(nil))
 	second.Dir = dir

@@ -32,10 +32,12 @@ type Located struct {
 
 // Locate finds the folder's sweep and its siblings. It fails as [Prepare] does and
 // writes nothing.
-func Locate(dir string, p *Plan) (*Located, error) {
+func Locate(dir string, p *Plan) (*Located, error) { return locate(dir, p, Siblings(dir, p)) }
+
+func locate(dir string, p *Plan, siblings []string) (*Located, error) {
 	reuse := slices.DeleteFunc(slices.Clone(p.Reuse), func(from string) bool { return from == filepath.Clean(dir) })
 	isNamed := func(from string) bool { return slices.Contains(reuse, from) }
-	neighbours := slices.DeleteFunc(Siblings(dir, p), isNamed)
+	neighbours := slices.DeleteFunc(siblings, isNamed)
 	out := &Located{Dir: dir, Siblings: slices.Concat(reuse, neighbours)}
 	var err error
 	if out.Plan, err = Find(dir, p, out.Siblings); err != nil {

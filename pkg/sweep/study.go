@@ -45,9 +45,10 @@ func (s *Study) firstShared() int {
 // Argv is the command that made the study.
 func (s *Study) Argv() []string { return s.ask.Options.Argv }
 
-// Part locates the sweep of part i.
+// Part locates the sweep of part i. Its siblings are those of the study, too: an earlier study has its runs.
 func (s *Study) Part(i int) (*Located, error) {
-	l, err := Locate(s.partDir(i), s.Parts[i])
+	dir, plan := s.partDir(i), s.Parts[i]
+	l, err := locate(dir, plan, slices.Concat(Siblings(dir, plan), Siblings(s.Dir, plan)))
 	if err != nil {
 		return nil, fmt.Errorf("part %s: %w", s.Manifest.Parts[i].Name, err)
 	}
