@@ -25,13 +25,12 @@ var clusterKeys = []keyFlag{
 	{"launcher", "launcher.type", "TYPE", "where runs are trained: " + strings.Join(config.LauncherTypes(), ", ")},
 	{"cpus", "launcher.cpus", "int", "cluster: cores of one run"},
 	{"memory", "launcher.memory", "AMOUNT", "cluster: memory of one run, such as 4G"},
-	{"time", "launcher.time", "TIME", "cluster: time limit of one run, such as 2:30:00"},
 	{"parallelism", "launcher.parallelism", "int", "cluster: maximum number of runs at a time"},
 }
 
 // launcherFlags are the flags of sweep, ablate and assignment about where runs are trained.
 type launcherFlags struct {
-	cluster  string // the first flag that needs a cluster; empty if none was given
+	given    []string // those that need a cluster
 	wait     bool
 	manifest string // file for Kubernetes; empty = standard output
 }
@@ -74,23 +73,24 @@ func (f *launcherFlags) options(c *cobra.Command) (out []config.Flag) {
 			out = append(out, config.Flag{Key: k.key, Name: "--" + k.flag, Lines: text})
 		}
 	}
+	f.given = nil
 	for _, o := range out {
-		if f.cluster == "" && o.Key != "launcher.type" {
-			f.cluster = o.Name
+		if o.Key != "launcher.type" {
+			f.given = append(f.given, o.Name)
 		}
 	}
-	if f.cluster == "" && f.wait {
-		f.cluster = "--wait"
+	if f.wait {
+		f.given = append(f.given, "--wait")
 	}
-	if f.cluster == "" && f.manifest != "" {
-		f.cluster = "--manifest"
+	if f.manifest != "" {
+		f.given = append(f.given, "--manifest")
 	}
 	return out
 }
 
 // check refuses flags that the launcher ignores. The same settings in a file are no error,
 // because a file may be shared.
-func (f *launcherFlags) check(k launch.Kind, jobs int) error {
+func (f *launcherFlags) check(k launch.Kind, jobs int, failFast bool) error {
 	only := func(has func(launch.Kind) bool) string {
 		var names []string
 		for _, k := range launch.Kinds {
@@ -103,12 +103,23 @@ func (f *launcherFlags) check(k launch.Kind, jobs int) error {
 	isCluster := func(k launch.Kind) bool { return k.Stays != launch.Always }
 	withWait := func(k launch.Kind) bool { return k.Stays == launch.WithWait }
 	problem := ""
+	for _, other := range launch.Kinds {
+		for _, own := range other.Flags {
+			if name := "--" + own.Name; other.Name != k.Name && slices.Contains(f.given, name) {
+				problem = fmt.Sprintf("%s is for --launcher %s", name, other.Name)
+			}
+		}
+	}
 	switch {
-	case !isCluster(k) && f.cluster != "":
+	case problem != "":
+	case !isCluster(k) && len(f.given) > 0:
 		problem = fmt.Sprintf("%s has no effect on this machine (add --launcher %s, or leave it out)",
-			f.cluster, only(isCluster))
+			f.given[0], only(isCluster))
 	case isCluster(k) && jobs > 0:
 		problem = "--jobs is for this machine (--parallelism limits the runs at a time on a cluster)"
+	case failFast && withWait(k):
+		problem = fmt.Sprintf("--fail-fast has no effect with --launcher %s, where runs do not end one another (leave it out)",
+			k.Name)
 	case f.wait && !withWait(k):
 		problem = "--wait is for --launcher " + only(withWait)
 	case f.manifest != "" && !k.Manifest:
@@ -130,7 +141,7 @@ func (f *sweepFlags) start(ctx context.Context, s *State, j *launch.Job, prepare
 	if j.Study != nil {
 		kind = rundir.KindStudy
 	}
-	if err := f.launcher.check(j.Kind(), f.jobs); err != nil {
+	if err := f.launcher.check(j.Kind(), f.jobs, f.failFast); err != nil {
 		return err
 	}
 	if err := f.checkGate(j.Kind(), prepare, kind); err != nil {

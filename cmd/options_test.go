@@ -128,7 +128,7 @@ func TestOptions(t *testing.T) {
 			plan:       sweep.PlanOptions{Command: "ablate", Path: "smoke", Seeds: []uint64{1, 2}}}},
 		{"sweep lr --launcher slurm --wait --partition p --directive -x --directive -y", &sweepOptions{
 			axes:       []sweep.AxisRequest{lr},
-			sweepFlags: sweepFlags{launcher: launcherFlags{cluster: "--partition", wait: true}},
+			sweepFlags: sweepFlags{launcher: launcherFlags{given: []string{"--partition", "--directive", "--wait"}, wait: true}},
 			plan: sweep.PlanOptions{Command: "sweep", Flags: []config.Flag{
 				key("launcher.type", "--launcher", "slurm"), key("launcher.partition", "--partition", "p"),
 				{Key: "launcher.directives", Name: "--directive", Lines: []string{"-x", "-y"}}}}}},

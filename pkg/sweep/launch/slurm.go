@@ -20,6 +20,7 @@ import (
 var slurmKind = Kind{
 	Launcher: slurmLauncher{slurm.Commands}, Name: "slurm", Stays: WithWait, Receipt: submission{},
 	Flags: []Flag{
+		{"time", "launcher.time", "TIME", "Slurm: time limit of one run, such as 2:30:00"},
 		{"partition", "launcher.partition", "NAME", "Slurm: partition"},
 		{"account", "launcher.account", "NAME", "Slurm: account to charge"},
 		{"qos", "launcher.qos", "NAME", "Slurm: quality of service"},
