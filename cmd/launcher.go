@@ -149,7 +149,8 @@ func (f *sweepFlags) start(ctx context.Context, s *State, j *launch.Job, prepare
 	}
 	j.Options = launch.Options{
 		Options: sweep.Options{
-			Jobs: f.jobs, FailFast: f.failFast, Version: version, Memory: s.available(), Disk: s.checkDisk, Now: s.Now,
+			Jobs: f.jobs, FailFast: f.failFast, Version: version, Revision: build(s).Revision,
+			Memory: s.available(), Disk: s.checkDisk, Now: s.Now,
 		},
 		Note: noteTo(s), Wait: f.launcher.wait && !f.continued, Manifest: f.launcher.manifest, Continued: f.continued,
 		Args: s.Args, Env: s.Env,

@@ -44,7 +44,7 @@ func NewPreview(ctx context.Context, parts []*Located, opts Options) (*Preview, 
 	v := &Preview{Disk: diskOf(parts, opts.Jobs)}
 	seen := map[string]bool{} // hashes of the runs of earlier parts
 	for _, p := range parts {
-		rows, may := p.Rows(opts.Version), mayTrain(p.Manifest)
+		rows, may := p.Rows(opts), mayTrain(p.Manifest)
 		for i := range rows {
 			switch row := &rows[i]; {
 			case sweepdir.Ended(row.State), !may(p.Manifest.Runs[i]):
@@ -92,12 +92,13 @@ func NewPreview(ctx context.Context, parts []*Located, opts Options) (*Preview, 
 	return v, nil
 }
 
-// Rows lists the runs of a sweep with their states; those that this version of the program would copy
+// Rows lists the runs of a sweep with their states; those that this program would copy
 // from another folder have the state [StateCopy].
-func (p *Located) Rows(version string) (rows []PreviewRun) {
+func (p *Located) Rows(opts Options) (rows []PreviewRun) {
 	var from map[string]reusedRun
 	if !p.Waits {
-		from = findReusable(p.Dir, p.Manifest.Runs, Options{Siblings: p.Siblings, Version: version}, func(string, ...any) {})
+		opts.Siblings = p.Siblings
+		from = findReusable(p.Dir, p.Manifest.Runs, opts, func(string, ...any) {})
 	}
 	for _, e := range p.Manifest.Runs {
 		arm := p.Manifest.Arms[e.Arm]

@@ -89,9 +89,9 @@ func isReproducible(e sweepdir.Entry) bool {
 }
 
 // verify returns nil if the run in the folder path belongs to this user, is
-// finished, was made by this version of the program from the configuration with
+// finished, was made by this program ([Options.sameProgram]) from the configuration with
 // this hash and from files with the contents of today, and matches its checksums.
-func verify(path, hash, version string) error {
+func verify(path, hash string, opts Options) error {
 	if !isMine(path, fs.ModeDir) {
 		return fmt.Errorf("%s: it is a link, or the folder of another user", path)
 	}
@@ -102,8 +102,8 @@ func verify(path, hash, version string) error {
 	if run.Result == nil || len(run.Missing) > 0 || len(run.Result.Files) == 0 {
 		return fmt.Errorf("%s: it is not finished, not complete, or has no checksums", path)
 	}
-	if m := run.Meta; m.Version != version {
-		return fmt.Errorf("%s: it was made by grpo %s, this is %s", path, m.Version, version)
+	if err := opts.sameProgram(run.Meta); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	c, err := frozen(sweepdir.Entry{Config: string(run.Config), Hash: hash})
 	if err != nil {
@@ -122,6 +122,19 @@ func verify(path, hash, version string) error {
 		case name == "last" && saved.Params.Hash() != run.Result.WeightsSHA256:
 			return fmt.Errorf("%s: its weights are not those of the result", file)
 		}
+	}
+	return nil
+}
+
+// sameProgram returns an error if a run was made by another program. Builds of sources between two releases have one
+// version, and are told apart by their revisions where both are known.
+func (o Options) sameProgram(m *rundir.Meta) error {
+	isKnown := func(revision string) bool { return revision != "" && revision != "unknown" }
+	switch {
+	case m.Version != o.Version:
+		return fmt.Errorf("it was made by grpo %s, this is %s", m.Version, o.Version)
+	case isKnown(m.Revision) && isKnown(o.Revision) && m.Revision != o.Revision:
+		return fmt.Errorf("it was made by revision %s of grpo, this is %s", m.Revision, o.Revision)
 	}
 	return nil
 }
@@ -164,7 +177,7 @@ func findReusable(
 				continue
 			}
 			if isSibling {
-				err = verify(path, e.Hash, opts.Version)
+				err = verify(path, e.Hash, opts)
 			}
 			if err != nil {
 				refused = cmp.Or(refused, err)

@@ -121,6 +121,24 @@ func TestRunReuses(t *testing.T) {
 	}
 }
 
+// Runs of another version, or of another revision of the sources, are not copied. A build may not know its revision.
+func TestSameProgram(t *testing.T) {
+	for _, tt := range []struct{ version, revision, want string }{
+		{"1.0", "abc", ""}, {"1.0", "unknown", ""}, {"1.0", "", ""},
+		{"1.1", "abc", "made by grpo 1.1, this is 1.0"},
+		{"1.0", "def", "made by revision def of grpo, this is abc"},
+		{"1.0", "abc (modified)", "made by revision abc (modified) of grpo, this is abc"},
+	} {
+		err := Options{Version: "1.0", Revision: "abc"}.sameProgram(&rundir.Meta{Version: tt.version, Revision: tt.revision})
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+	if err := (Options{Revision: "unknown"}).sameProgram(&rundir.Meta{Revision: "abc"}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A copy's table names the arm and the seed in its new sweep.
 func TestCopyRunNamesItsArm(t *testing.T) {
 	dir := t.TempDir()

@@ -68,7 +68,7 @@ type Options struct {
 	// StudySweeps, other sweeps of the same study, and, after verification, from
 	// Siblings (see [Siblings]).
 	StudySweeps, Siblings []string
-	Version               string           // of the program; siblings' runs of another version are not copied
+	Version, Revision     string           // of the program; siblings' runs of another are not copied
 	Memory                int64            // for all runs together, in bytes; 0 = unknown
 	Disk                  budget.DiskCheck // of all runs together; nil = no check
 	Launcher              Launcher

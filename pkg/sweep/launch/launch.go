@@ -296,7 +296,9 @@ func (j *Job) chooseRateOfFolder() error {
 
 // elsewhere are the options of a scan for runs that this process does not train.
 func (j *Job) elsewhere(queued func(context.Context, string) (map[int]bool, error)) sweep.Options {
-	return sweep.Options{Version: j.Version, Observer: sweep.Notes(j.Note), Now: j.Now, Queued: queued}
+	return sweep.Options{
+		Version: j.Version, Revision: j.Revision, Observer: sweep.Notes(j.Note), Now: j.Now, Queued: queued,
+	}
 }
 
 // Busy returns the runs in the folder of a sweep that any launcher has queued or runs, by their index.

@@ -32,7 +32,7 @@ func (l slurmLauncher) Preview(ctx context.Context, j *Job) (string, error) {
 	}
 	var todo []int
 	var entries []sweepdir.Entry
-	for i, row := range p.Rows(j.Version) {
+	for i, row := range p.Rows(j.Options.Options) {
 		notSubmitted := []string{sweep.StateCopy, rundir.StateRunning, sweepdir.Planned}
 		if slices.Contains(notSubmitted, row.State) || sweepdir.Ended(row.State) || busy[row.Index] {
 			continue
