@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -27,7 +28,8 @@ type Job struct{ Name, Dir string }
 
 // Commands are the lines that start the jobs from the manifest in file ("": the output of the command
 // before), watch them, copy their runs into the local folders, go on with the command after, and
-// delete the jobs. The runs stay on the volume. There must be a job.
+// delete the jobs: first, if after is the same command, which makes the next ones. The runs stay on the
+// volume. There must be a job.
 func (s Settings) Commands(jobs []Job, before []string, file string, after []string) ([]Command, error) {
 	overrides, err := s.filesPod()
 	if err != nil {
@@ -40,9 +42,11 @@ func (s Settings) Commands(jobs []Job, before []string, file string, after []str
 		}
 		return textutil.CommandLine(append(line, args...))
 	}
-	start := kubectl("apply", "-f", cmp.Or(file, "-"))
+	// Without --server-side kubectl keeps a copy of an object in an annotation, which holds only 256 KiB.
+	start := kubectl("apply", "--server-side", "-f", cmp.Or(file, "-"))
 	if file == "" {
-		start = textutil.CommandLine(before) + " | " + start
+		isJSON := func(arg string) bool { return arg == "--json" || strings.HasPrefix(arg, "--json=") }
+		start = textutil.CommandLine(slices.DeleteFunc(slices.Clone(before), isJSON)) + " | " + start
 	}
 	files := jobs[0].Name + "-files"
 	var names, selected, objects []string
@@ -59,17 +63,22 @@ func (s Settings) Commands(jobs []Job, before []string, file string, after []str
 		collect = append(collect, from+" | "+textutil.CommandLine([]string{"tar", "-xof", "-", "-C", j.Dir}))
 	}
 	pods := "batch.kubernetes.io/job-name in (" + strings.Join(selected, ",") + ")"
-	return []Command{
+	last := []Command{
+		{"then", []string{textutil.CommandLine(after)}},
+		// In the foreground kubectl waits for the pods to end.
+		{"delete", []string{kubectl(append([]string{"delete", "--cascade", "foreground"}, objects...)...)}},
+	}
+	if slices.Equal(before, after) {
+		slices.Reverse(last)
+	}
+	return append([]Command{
 		{"start", []string{start}},
 		{"watch", []string{
 			kubectl(append([]string{"get"}, names...)...), kubectl("get", "pods", "-l", pods),
 			kubectl("logs", "-l", pods, "--prefix", "--tail", "1", "--ignore-errors"),
 		}},
 		{"collect", append(collect, kubectl("delete", "pod", files, "--now"))},
-		{"then", []string{textutil.CommandLine(after)}},
-		// In the foreground kubectl waits for the pods to end.
-		{"delete", []string{kubectl(append([]string{"delete", "--cascade", "foreground"}, objects...)...)}},
-	}, nil
+	}, last...), nil
 }
 
 // filesPod is the specification of a pod that sees the volume and waits, as JSON.

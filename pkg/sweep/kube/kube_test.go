@@ -286,12 +286,17 @@ func TestCommands(t *testing.T) {
 	for _, c := range got {
 		fmt.Fprintf(&b, "%s: %s\n", c.Does, strings.Join(c.Lines, "\n"))
 	}
-	piped, err := s.Commands(jobs, []string{"grpo", "ablate", "a b"}, "", nil)
-	if want := "grpo ablate 'a b' | kubectl --namespace ml apply -f -"; err != nil || piped[0].Lines[0] != want {
+	again := []string{"grpo", "ablate", "a b", "--json"}
+	piped, err := s.Commands(jobs, again, "", again)
+	if want := "grpo ablate 'a b' | kubectl --namespace ml apply --server-side -f -"; err != nil || piped[0].Lines[0] != want {
 		t.Errorf("%v, %s", err, piped[0].Lines[0])
 	}
+	// The next jobs of a sweep have the names of these.
+	if piped[3].Does != "delete" || piped[4].Does != "then" {
+		t.Errorf("%v", piped[3:])
+	}
 	for _, want := range []string{
-		"start: kubectl --namespace ml apply -f lr.yaml\n",
+		"start: kubectl --namespace ml apply --server-side -f lr.yaml\n",
 		"watch: kubectl --namespace ml get job/lr-1a2b3c4d job/b-00000000\n",
 		"kubectl --namespace ml get pods -l 'batch.kubernetes.io/job-name in (lr-1a2b3c4d,b-00000000)'\n",
 		`--overrides '{"apiVersion":"v1","spec":{`, `"persistentVolumeClaim":{"claimName":"runs"}`,
