@@ -23,6 +23,7 @@ var envOther = []string{
 	"GRPO_KERNEL", // arithmetic kernel
 	"GRPO_MEMORY", // memory that runs may take
 	"GRPO_DISK",   // disk space that runs may take
+	"GRPO_JOB",    // Kubernetes job of a pod
 	"GRPO_CUDA_",  // where a GPU's libraries and compiled kernels are
 	"GRPO_NO_",    // switches of the terminal, such as GRPO_NO_PROGRESS
 }

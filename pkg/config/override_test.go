@@ -78,6 +78,7 @@ func TestEnv(t *testing.T) {
 		{"prefix of another program", "GRPOX=1", ""},
 		{"kernel", "GRPO_KERNEL=avx2", ""},
 		{"switch", "GRPO_NO_PROGRESS=1", ""},
+		{"in a pod", "GRPO_JOB=lr-1a2b3c4d/0", ""},
 		{"empty counts as not set", "GRPO_SEED=", ""},
 		{"unknown and empty", "GRPO_UNKNOWN=", ""},
 		{"key of grpo sft", "GRPO_EVAL_SIZE=abc", ""},
