@@ -274,7 +274,7 @@ func ContinueArgs(kind string, argv []string, dir string) []string {
 	case kind == "run":
 		return []string{argv[0], "train", "--resume", dir}
 	case kind == "sweep" && argv[1] == "assignment":
-		dir = filepath.Dir(dir) // of the study
+		dir = filepath.Join(dir, "..") // of the study
 	}
 	folder := []string{"--out", dir}
 	out, named := sweepdir.InFolder(argv, folder)

@@ -1,0 +1,21 @@
+package sweep
+
+import (
+	"strings"
+	"testing"
+)
+
+// A part of a study is continued by the command of the study, whose folder is the one above, however it is written.
+func TestContinueArgs(t *testing.T) {
+	for _, tt := range []struct{ kind, command, dir, want string }{
+		{"sweep", "grpo sweep lr", "s", "grpo sweep lr --out s"},
+		{"sweep", "grpo assignment --out x", "a/lr", "grpo assignment --out a"},
+		{"sweep", "grpo assignment --out x --continued", "a/lr/", "grpo assignment --out a"},
+		{"sweep", "grpo assignment", ".", "grpo assignment --out .."},
+		{"study", "grpo assignment --fresh", "results/a-2", "grpo assignment --out results/a-2"},
+	} {
+		if got := strings.Join(ContinueArgs(tt.kind, strings.Fields(tt.command), tt.dir), " "); got != tt.want {
+			t.Errorf("%s in %s: %s, want %s", tt.command, tt.dir, got, tt.want)
+		}
+	}
+}
