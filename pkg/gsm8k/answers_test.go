@@ -149,6 +149,8 @@ func TestRecords(t *testing.T) {
 		{"beyond the choices", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":"C","choices":["x","y"]}`, `"answer" is "C", want the letter of one of 2 choices`},
 		{"letter and text", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":"A","choices":["B","A"]}`, `"answer" is "A", the letter of one choice and the text of another`},
 		{"no text in choices", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":"A","choices":["B",null]}`, `"choices" has an element that is no text`},
+		{"choices in a string", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":"A","choices":"[\"x\",\"y\"]"}`, `"choices" has a string, want a list of texts, or an object with the lists "text" and "label"`},
+		{"choices by letter", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":"A","choices":{"A":"x","B":"y"}}`, `"choices" has an object, want a list of texts, or an object with the lists`},
 		{"countdown", AnswerOptions{Kind: KindCountdown}, Fields{}, `{"nums":[44,19,35],"target":98}`, "Using the numbers 44, 19 and 35, write an expression that equals 98. Use + - * / and parentheses, and each number exactly once.||98 from 44 19 35"},
 		{"countdown with an answer", AnswerOptions{Kind: KindCountdown}, Fields{}, `{"question":"Q","numbers":"[2, 3]","target":"6","answer":"2*3"}`, "Q|#### 2*3|6 from 2 3"},
 		{"countdown, some", AnswerOptions{Kind: KindCountdown}, Fields{}, `{"question":"Q","numbers":[2,3,4],"target":6,"use_all":false,"answer":"So\n#### 2*3"}`, "Q|So\n#### 2*3|6 from some of 2 3 4"},

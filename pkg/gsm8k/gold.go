@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"grpo/internal/jsonl"
 )
 
 // setAnswer sets the gold answer and the worked answer of a record. The worked answer is the solution, the answer if
@@ -189,14 +191,16 @@ func choiceOf(answer string, texts, labels []string) (int, error) {
 	return i, nil
 }
 
-// choicesOf reads the field "choices"; empty if there is none, or none with a list.
+// choicesOf reads the field "choices"; empty if there is none.
 func choicesOf(values map[string]any) (texts, labels []string, err error) {
 	value := values["choices"]
 	if object, ok := value.(map[string]any); ok {
 		if labels, err = stringsOf(object["label"]); err != nil {
 			return nil, nil, err
 		}
-		value = object["text"]
+		if text := object["text"]; text != nil {
+			value = text
+		}
 	}
 	if texts, err = stringsOf(value); err != nil {
 		return nil, nil, err
@@ -211,7 +215,11 @@ func choicesOf(values map[string]any) (texts, labels []string, err error) {
 }
 
 func stringsOf(value any) (out []string, err error) {
-	list, _ := value.([]any)
+	list, ok := value.([]any)
+	if !ok && value != nil {
+		return nil, fmt.Errorf(`"choices" has %s, want a list of texts, or an object with the lists "text" and "label" `+
+			"(CSV has neither: write such a file as JSONL)", jsonl.Kind(value))
+	}
 	for _, x := range list {
 		var text string
 		switch x := x.(type) {

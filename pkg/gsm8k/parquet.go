@@ -38,7 +38,7 @@ func readParquetFile(f *os.File, name string, opt ReadOptions) ([]Problem, ReadR
 }
 
 // readParquet reads problems from the columns of a Parquet file: strings, or for the answer numbers
-// too. Errors name the row, from 1 on.
+// and booleans too. Errors name the row, from 1 on.
 func readParquet(r io.ReaderAt, size int64, name string, opt ReadOptions) ([]Problem, ReadReport, error) {
 	return collect(name, "row", opt, func(c *collector) error { return c.parquet(r, size) })
 }
@@ -136,8 +136,8 @@ type parquetColumn struct {
 	queue    []parquet.Value
 }
 
-// parquetColumns finds the columns of the question and the answer, and the optional ones that are
-// strings.
+// parquetColumns finds the columns of the question, the answer and what it is made from, and the optional ones that
+// are strings.
 func parquetColumns(root *parquet.Column, o ReadOptions) ([]parquetColumn, error) {
 	var found []string
 	for _, c := range root.Columns() {
@@ -155,14 +155,16 @@ func parquetColumns(root *parquet.Column, o ReadOptions) ([]parquetColumn, error
 		if c == nil || slices.ContainsFunc(out, func(o parquetColumn) bool { return o.name == name }) {
 			continue
 		}
-		kind := parquetKind(c)
+		kind, further := parquetKind(c), slices.Contains(o.further(), name)
 		switch required := slices.Contains(want, name); {
 		case kind == "string":
-		case !required && (kind == "" || !slices.Contains(o.further(), name)):
+		case kind == "" && further: // the answers are made from it, so without it they would be others
+			return nil, fmt.Errorf("column %q is %s; write such a file as JSONL", clip(name), clip(typeOf(c)))
+		case !required && !further:
 			continue
 		case kind == "" || name == question:
 			return nil, fmt.Errorf("column %q is %s; want strings%s", clip(name), clip(typeOf(c)),
-				map[bool]string{true: " or numbers"}[name != question])
+				map[bool]string{true: ", numbers or booleans"}[name != question])
 		}
 		out = append(out, parquetColumn{name: name, column: c, unsigned: kind == "unsigned"})
 	}
@@ -179,7 +181,7 @@ func typeOf(c *parquet.Column) string {
 	return c.Type().String()
 }
 
-// parquetKind is "string", "number" or "unsigned" for columns that can be read, and else "".
+// parquetKind is "string", "boolean", "number" or "unsigned" for columns that can be read, and else "".
 func parquetKind(c *parquet.Column) string {
 	if !c.Leaf() || c.MaxRepetitionLevel() > 0 {
 		return ""
@@ -204,6 +206,8 @@ func parquetKind(c *parquet.Column) string {
 		if text {
 			return "string"
 		}
+	case parquet.Boolean:
+		return "boolean"
 	case parquet.Int32, parquet.Int64, parquet.Float, parquet.Double:
 		if unsigned {
 			return "unsigned"
@@ -230,7 +234,7 @@ func (c *parquetColumn) open(group parquet.RowGroup) error {
 	return nil
 }
 
-// next returns the next value: a string, a [json.Number], or nil for null.
+// next returns the next value: a string, a bool, a [json.Number], or nil for null.
 func (c *parquetColumn) next() (any, error) {
 	for len(c.queue) == 0 {
 		if c.values == nil {
@@ -266,6 +270,8 @@ func (c *parquetColumn) value(v parquet.Value) (any, error) {
 			return nil, fmt.Errorf("longer than %d MiB", jsonl.MaxLine>>20)
 		}
 		return string(v.ByteArray()), nil
+	case kind == parquet.Boolean:
+		return v.Boolean(), nil
 	case kind == parquet.Int32 && c.unsigned:
 		return json.Number(strconv.FormatUint(uint64(v.Uint32()), 10)), nil
 	case kind == parquet.Int64 && c.unsigned:

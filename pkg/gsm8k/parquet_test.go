@@ -121,10 +121,10 @@ func TestParquetErrors(t *testing.T) {
 		"other fields":     {parquetOf(t, nil, other{"q"}), `no "question", "answer": its fields are "input"; a problem in GSM8K's form has "question", "answer" (rename the fields, or name them with data.fields; "grpo data stats" has --fields)`},
 		"a number":         {parquetOf(t, nil, number{1, "1"}), `column "question" is INT(64,true); want strings`},
 		"a date":           {parquetOf(t, nil, date{"q", time.Unix(0, 0)}), `column "answer" is TIMESTAMP`},
-		"a decimal":        {parquetOf(t, nil, decimal{"q", 1}), `column "answer" is DECIMAL(9,2); want strings or numbers`},
+		"a decimal":        {parquetOf(t, nil, decimal{"q", 1}), `column "answer" is DECIMAL(9,2); want strings, numbers or booleans`},
 		"a nested column":  {parquetOf(t, nil, nested{Answer: "1"}), `column "question" is nested; want strings`},
 		"a list":           {parquetOf(t, nil, list{[]string{"q"}, "1"}), `column "question" is a list; want strings`},
-		"truth values":     {parquetOf(t, nil, truth{"q", true}), `column "answer" is BOOLEAN; want strings or numbers`},
+		"truth values":     {parquetOf(t, nil, truth{"q", true}), `row 1: "answer" is a boolean, want a string or a number`},
 		"bad UTF-8":        {parquetOf(t, nil, bytesRow{[]byte("q\xff"), "1"}), `row 1: not valid UTF-8`},
 		"a huge value":     {parquetOf(t, nil, textRow{strings.Repeat("x", jsonl.MaxLine+1), "1"}), `column "question": longer than 16 MiB`},
 		"no rows":          {parquetOf[textRow](t, nil), `the file has no problems`},
@@ -147,6 +147,46 @@ func TestParquetErrors(t *testing.T) {
 			if _, _, err := readParquet(bytes.NewReader(data), int64(len(data)), "x", ReadOptions{}); err != nil {
 				untrusted.CheckError(t, err)
 			}
+		}
+	}
+}
+
+// Without a column that the answer is made from, the problems would be others.
+func TestParquetOfOtherAnswers(t *testing.T) {
+	type countdown[N any] struct {
+		Numbers N    `parquet:"numbers"`
+		Target  int  `parquet:"target"`
+		UseAll  bool `parquet:"use_all"`
+	}
+	type lists struct {
+		Nums   []int `parquet:"nums,list"`
+		Target int   `parquet:"target"`
+	}
+	type choice struct {
+		Question string                         `parquet:"question"`
+		Answer   string                         `parquet:"answer"`
+		Choices  struct{ Text, Label []string } `parquet:"choices"`
+	}
+	type truth struct {
+		Question string `parquet:"question"`
+		Answer   bool   `parquet:"answer"`
+	}
+	for _, c := range []struct {
+		kind Kind
+		data []byte
+		want string // gold, or the error
+	}{
+		{KindCountdown, parquetOf(t, nil, countdown[string]{"2 3 4", 6, false}), "6 from some of 2 3 4"},
+		{KindCountdown, parquetOf(t, nil, countdown[string]{"2 3", 6, true}), "6 from 2 3"},
+		{KindCountdown, parquetOf(t, nil, countdown[[]int]{[]int{2, 3}, 6, true}), `column "numbers" is a list; write such a file as JSONL`},
+		{KindCountdown, parquetOf(t, nil, lists{[]int{2, 3}, 6}), `column "nums" is nested; write such a file as JSONL`},
+		{KindChoice, parquetOf(t, nil, choice{Question: "q", Answer: "A"}), `column "choices" is nested; write such a file as JSONL`},
+		{KindText, parquetOf(t, nil, truth{"q", true}, truth{"r", false}), "true"},
+	} {
+		opt := ReadOptions{Answers: answersOf(t, AnswerOptions{Kind: c.kind})}
+		problems, _, err := ReadFile(named(t, "x.parquet", c.data), opt)
+		if err != nil && !strings.HasSuffix(err.Error(), ": "+c.want) || err == nil && problems[0].Gold != c.want {
+			t.Errorf("%s: %+v, %v, want %s", c.kind, problems, err, c.want)
 		}
 	}
 }
