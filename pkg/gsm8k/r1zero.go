@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"grpo/pkg/gsm8k/grader"
@@ -37,6 +38,11 @@ type R1Verdict struct {
 // Unlike [Answers.Grade], this considers the text only: a completion that the token limit truncates after
 // its "</answer>" still counts, as in the assignment, which stops sampling there.
 func GradeR1Zero(response string, golds ...string) R1Verdict {
+	return gradeR1Zero(response, equalToAny(golds))
+}
+
+// gradeR1Zero is [GradeR1Zero] with another comparison.
+func gradeR1Zero(response string, right func(answer string) bool) R1Verdict {
 	if !strings.Contains(response, "</think> <answer>") || !strings.Contains(response, "</answer>") {
 		return R1Verdict{}
 	}
@@ -48,27 +54,32 @@ func GradeR1Zero(response string, golds ...string) R1Verdict {
 			return R1Verdict{FormatReward: 1}
 		}
 	}
-	return gradeFormatted(answer, golds)
+	return gradeFormatted(right(answer))
 }
 
 // GradeQuestionOnly grades a response by the assignment's
 // question_only_reward_fn: format reward 1 iff the braces of the last \boxed are
 // closed, answer reward 1 iff its content equals one of golds by [grader.Equal].
 func GradeQuestionOnly(response string, golds ...string) R1Verdict {
+	return gradeQuestionOnly(response, equalToAny(golds))
+}
+
+func gradeQuestionOnly(response string, right func(answer string) bool) R1Verdict {
 	answer, ok := grader.Boxed(response)
 	if !ok {
 		return R1Verdict{}
 	}
-	return gradeFormatted(answer, golds)
+	return gradeFormatted(right(answer))
 }
 
-func gradeFormatted(answer string, golds []string) R1Verdict {
-	for _, gold := range golds {
-		if grader.Equal(answer, gold) {
-			return R1Verdict{FormatReward: 1, AnswerReward: 1, Reward: 1}
-		}
+func equalToAny(golds []string) func(answer string) bool {
+	return func(answer string) bool {
+		return slices.ContainsFunc(golds, func(gold string) bool { return grader.Equal(answer, gold) })
 	}
-	return R1Verdict{FormatReward: 1}
+}
+
+func gradeFormatted(right bool) R1Verdict {
+	return R1Verdict{FormatReward: 1, AnswerReward: indicator(right), Reward: indicator(right)}
 }
 
 // GoldAnswers reads the "ground_truth" of a case for the assignment's graders: a

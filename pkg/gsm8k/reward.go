@@ -130,8 +130,8 @@ func newRewardTable() []rewardKind {
 			make: plain(func(in RewardInput) float64 { return indicator(in.grade().Right) })},
 		{name: "format", make: plain(func(in RewardInput) float64 { return indicator(in.grade().Formatted) })},
 		{name: "random", make: plain(func(in RewardInput) float64 { return indicator(in.Noise < 0.5) })},
-		{name: "r1_zero", decides: true, kinds: spelled, make: plain(assignmentReward(GradeR1Zero))},
-		{name: "question_only", decides: true, kinds: spelled, make: plain(assignmentReward(GradeQuestionOnly))},
+		{name: "r1_zero", decides: true, kinds: spelled, make: plain(assignmentReward(gradeR1Zero))},
+		{name: "question_only", decides: true, kinds: spelled, make: plain(assignmentReward(gradeQuestionOnly))},
 		{name: "think_format", make: func(_ RewardParams, opening string) (RewardFunc, error) {
 			return func(in RewardInput) float64 { return indicator(ThinkFormat(opening + in.Completion)) }, nil
 		}},
@@ -244,13 +244,19 @@ func noisy(decides RewardFunc, n rl.VerifierNoise) RewardFunc {
 }
 
 // assignmentReward is the reward of one of the assignment's graders; NaN for a problem without a
-// gold answer.
-func assignmentReward(grade func(response string, golds ...string) R1Verdict) RewardFunc {
+// gold answer. Texts and choices are compared as [Answers] does: by the algebra of the graders "5 km" equals "5 miles"
+// and ba equals ab.
+func assignmentReward(grade func(response string, right func(answer string) bool) R1Verdict) RewardFunc {
 	return func(in RewardInput) float64 {
-		if in.Problem.Gold == "" {
+		gold := in.Problem.Gold
+		if gold == "" {
 			return math.NaN()
 		}
-		return grade(in.Completion, in.Problem.Gold).Reward
+		right := equalToAny([]string{gold})
+		if kind := in.Answers.Kind(); kind == KindText || kind == KindChoice {
+			right = func(answer string) bool { return in.Answers.judge(answer, gold).Right }
+		}
+		return grade(in.Completion, right).Reward
 	}
 }
 

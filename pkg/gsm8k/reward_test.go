@@ -74,6 +74,35 @@ func TestRewards(t *testing.T) {
 	}
 }
 
+// In the places of the assignment's graders, texts and choices are compared as the kind of answers says.
+func TestAssignmentRewardsOfOtherAnswers(t *testing.T) {
+	text, choice := AnswerOptions{Kind: KindText}, AnswerOptions{Kind: KindChoice}
+	for _, c := range []struct {
+		o            AnswerOptions
+		gold, answer string
+		want         float64
+	}{
+		{text, "on", "no", 0}, {text, "5 miles", "5 km", 0}, {text, "ab", "ba", 0}, {text, "ab", " ab ", 1}, {text, "yes", "Yes", 0},
+		{AnswerOptions{Kind: KindText, IgnoreCase: true}, "yes", "Yes", 1},
+		{choice, "B", "B.", 1}, {choice, "B", "(b)", 1}, {choice, "B", "C", 0},
+		{AnswerOptions{Kind: KindMath}, "ab", "ba", 1}, {AnswerOptions{}, "72", "72 km", 1},
+	} {
+		in := RewardInput{Problem: Problem{Gold: c.gold}, Answers: answersOf(t, c.o)}
+		for name, completions := range map[string][]string{
+			"r1_zero":       {"</think> <answer>" + c.answer + "</answer>", `</think> <answer>\boxed{` + c.answer + "}</answer>"},
+			"question_only": {`\boxed{` + c.answer + "}"},
+		} {
+			f, err := lookupReward(name)
+			expect.OK(t, err)
+			for _, in.Completion = range completions {
+				if got := f(in); got != c.want {
+					t.Errorf("%s of %q for %q, %+v: %v, want %v", name, in.Completion, c.gold, c.o, got, c.want)
+				}
+			}
+		}
+	}
+}
+
 func TestRewardNoise(t *testing.T) {
 	base := RewardNoise(1, 2, 3, 4)
 	if base != RewardNoise(1, 2, 3, 4) {
