@@ -145,6 +145,7 @@ func TestRecords(t *testing.T) {
 		{"index", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":1,"choices":["x","y"]}`, "Which?\nA. x\nB. y|#### B|B"},
 		{"text of a choice", AnswerOptions{Kind: KindChoice}, Fields{}, `{"question":"x or y?","answer":"y","choices":["x","y"]}`, "x or y?|#### B|B"},
 		{"labels", AnswerOptions{Kind: KindChoice}, Fields{Answer: "answerKey"}, `{"question":"u, v?","answerKey":"1","choices":{"text":["u","v"],"label":["1","2"]}}`, "u, v?|#### A|A"},
+		{"label as a number", AnswerOptions{Kind: KindChoice}, Fields{}, `{"question":"u, v?","answer":2,"choices":{"text":["u","v"],"label":[1,2]}}`, "u, v?|#### B|B"},
 		{"index as text", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":"1"}`, `line 1: "answer" is "1", want the letter of one of 26 choices, its number from 0 on`},
 		{"beyond the choices", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":"C","choices":["x","y"]}`, `"answer" is "C", want the letter of one of 2 choices`},
 		{"letter and text", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":"A","choices":["B","A"]}`, `"answer" is "A", the letter of one choice and the text of another`},

@@ -123,8 +123,9 @@ func scalarField(values map[string]any, key string) (string, error) {
 const maxChoices = 26
 
 // setChoice sets the letter of the right choice. The answer is the letter, the number of the choice from 0 on as a
-// number, or with a field "choices", the label or the text of one. "choices" is a list of texts or, as in ARC, an
-// object with the lists "text" and "label". Choices that the question does not have are added to it, a line each.
+// number that is no label, or with a field "choices", the label or the text of one. "choices" is a list of texts or, as
+// in ARC, an object with the lists "text" and "label". Choices that the question does not have are added to it, a line
+// each.
 func (p *Problem) setChoice(values map[string]any, key string) error {
 	texts, labels, err := choicesOf(values)
 	if err != nil {
@@ -139,6 +140,9 @@ func (p *Problem) setChoice(values map[string]any, key string) error {
 	shown := fmt.Sprint(value)
 	if n, ok := value.(json.Number); ok {
 		if i, whole := wholeNumber(n); whole && i >= 0 && i < most {
+			at = i
+		}
+		if i := slices.Index(labels, n.String()); i >= 0 {
 			at = i
 		}
 	} else {
