@@ -42,6 +42,9 @@ func LastNumber(text string) (value string, ok bool) {
 	if len(sign) > 1 || word != "" && sign != "" || signed && operandBefore().MatchString(before) {
 		return "", false
 	}
+	if counted := countedThing().ReplaceAllString(after, " $1$2"); !scaleWord().MatchString(counted) {
+		after = counted
+	}
 	scale := 0
 	for s := scaleWord().FindStringSubmatch(after); s != nil; s = scaleWord().FindStringSubmatch(after) {
 		scale += scales[strings.ToLower(s[1])]
@@ -166,6 +169,10 @@ const (
 	operator = `[-+×·⋅∗∙÷/^√∛±∓—―]`
 	ordinal  = `(?:half|halve|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)`
 	amount   = `(?:hundred|thousand|million|billion|trillion|dozen)s?`
+	numeral  = `(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)`
+
+	// alone ends a letter that is no part of a word: not the T of "T-shirts", but the x of "x-y".
+	alone = `(?:[^\pL&'-]|[&'-](?:\PL|$)|-\pL(?:\PL|$)|$)`
 )
 
 var (
@@ -179,19 +186,25 @@ var (
 		`\pN *(?i:` + amount + `),? +(?i:and +)?)$`)
 	joinedAfter = pattern.Of(`^(?:\pM|[a-fi-kn-rt-zA-IKMO-UX-Z\p{Greek}\p{Cyrillic}](?:\PL|$)|` +
 		`[十百千万萬億亿兆点]| *(?:` +
-		`[\^√π‰]|[xyznkKMBT](?:\PL|$)|(?i:(?:bn|mn|tn|mill?|lakh|crore|dozen|squared|cubed|factorial|sqrt|` +
-		`pi|point|-?` + ordinal + `)s?|(?:[a-z]+ )?and [a-z]+[ -](?:quarter|` + ordinal + `)s?)\b|` +
+		`[\^√π‰]|[xyznkKMBT]` + alone + `|(?i:(?:bn|mn|tn|mill?|lakh|crore|dozen|squared|cubed|factorial|sqrt|` +
+		`pi|-?` + ordinal + `)s?|point[ -]+(?:zero|oh|` + numeral + `|[a-z]+teen|[a-z]+ty)|` +
+		`(?:[a-z]+ )?and [a-z]+[ -](?:quarter|` + ordinal + `)s?)\b|` +
 		`\\(?:pi|sqrt|times|cdot|div|over|frac|overline|infty|pm|log|ln)|\*[A-Za-z]))`)
 	recurring = pattern.Of(`^(?:\.\.|…|\\overline|\\dot)`)
 
 	// wordBefore makes a fraction the part of a mixed number.
-	wordBefore = pattern.Of(`\b(?i:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) +(?:and +)?$`)
+	wordBefore = pattern.Of(`\b(?i:` + numeral + `) +(?:and +)?$`)
 
 	// Both make a quantity in two units: "5 feet 10 inches", "$5 and 30 cents".
 	largerUnit = pattern.Of(`(?:\p{Sc} ?[0-9][0-9.,]*|\pN *(?i:dollars?|euros?|pounds?|lbs?|` +
 		`years?|months?|weeks?|days?|hours?|hrs?|h|minutes?|mins?|yards?|feet|foot|ft|'|miles?|gallons?)) *,? *(?i:and +)?$`)
 	smallerUnit = pattern.Of(`^ *(?i:cents?|pence|months?|weeks?|days?|hours?|minutes?|mins?|seconds?|secs?|` +
 		`feet|foot|ft|inch(?:es)?|in|ounces?|oz|"|yards?|quarts?|pints?)(?:\PL|$)`)
+
+	// countedThing is a thing with an ordinal or a magnitude in its name, which is no part of the number: "18 third
+	// graders", "18 half-gallon jugs", "18 hundred-dollar bills".
+	countedThing = pattern.Of(`^ +(?i:` + ordinal + `(?:-|( +(?:grade|[a-z]+ers)\b))|` + amount +
+		`-((?:dollar|euro|pound|rupee|peso|yuan|yen) +[a-z]+s\b))`)
 
 	scaleWord = pattern.Of(`^[ {-]*(?i:(hundred|thousand|million|billion|trillion))(?i:s?)\b`)
 	scales    = map[string]int{"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
