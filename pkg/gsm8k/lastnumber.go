@@ -107,6 +107,7 @@ func foldSpelling(s string) string {
 	s = latexSpelling.Replace(strings.Map(foldRune, s))
 	s = styleMacro().ReplaceAllLiteralString(s, "")
 	s = spaceMacro().ReplaceAllLiteralString(s, " ")
+	s = mathAfterWord().ReplaceAllString(s, "$1 $2")
 	s = mixedFraction().ReplaceAllString(s, "$1 $2")
 	s = latexFraction().ReplaceAllString(s, "$1$3/$2$4$5")
 	return unitPower().ReplaceAllString(s, "$1")
@@ -141,10 +142,12 @@ var (
 		"⅘", `\frac{4}{5}`, "⅙", `\frac{1}{6}`, "⅚", `\frac{5}{6}`, "⅛", `\frac{1}{8}`, "⅜", `\frac{3}{8}`,
 		"⅝", `\frac{5}{8}`, "⅞", `\frac{7}{8}`)
 	styleMacro = pattern.Of(`\\(?:text|math)[a-z]*\b|\\(?:mbox|left|right)\b`)
-	spaceMacro = pattern.Of(`\\(?:boxed|fbox|q?quad|displaystyle|approx|simeq|sim|equiv|leq?|geq?|` +
+	spaceMacro = pattern.Of(`\\(?:boxed|fbox|underline|q?quad|displaystyle|approx|simeq|sim|equiv|leq?|geq?|` +
 		`to|implies|therefore|rightarrow|Rightarrow|Longrightarrow|l?dots|cdots)\b`)
 	mixedFraction = pattern.Of(`([0-9]) *(\\[dt]?frac)`)
-	latexFraction = pattern.Of(`\\[dt]?frac *(?:\{ *([0-9]+) *\} *\{ *([0-9]+) *\}|([0-9])([0-9])([^0-9]|$))`)
+	latexFraction = pattern.Of(`\\[dt]?frac *(?:\{ *(-?[0-9]+) *\} *\{ *([0-9]+) *\}|([0-9])([0-9])([^0-9]|$))`)
+	// The first $ is no currency of the word: "is$18$".
+	mathAfterWord = pattern.Of(`([a-z]{2})(\$-?[0-9][0-9.,]*\$)`)
 	// The exponent of a unit is not the last number: "72 cm^2".
 	unitPower = pattern.Of(`([0-9][ \x{a0}]*\{?[ \x{a0}]*(?:[kcdm]?m|in|ft|yd|mi|` +
 		`inch(?:es)?|feet|foot|yards?|miles?|(?:kilo|centi|milli)?met(?:er|re)s?|units?)\}?) ?` +

@@ -39,6 +39,8 @@ func TestLastNumber(t *testing.T) {
 		{"an absolute value", "|-7|", "", false},
 		{"a logarithm", "log 5", "", false},
 		{"a fraction after a word", "two and 1/2", "", false},
+		{"underlined", `so \underline{18}`, "18", true},
+		{"mathematics without a space", "the total is$18$.", "18", true},
 		{"points", "He has 18 points.", "18", true},
 		{"a decimal in words", "It is 18 point five.", "", false},
 		{"a word that begins with a magnitude's letter", "18 T-shirts", "18", true},
@@ -224,6 +226,7 @@ func TestLastNumberReadsFractionsAndScales(t *testing.T) {
 		`7\frac{3}{4}`: "7.75", "7 3/4": "7.75", "2 and 3/4": "2.75", "-7 3/4": "-7.75", `$\dfrac{1}{8}$`: "0.125",
 		"5 million": "5000000", "$1.5 billion": "1500000000", "5 hundred thousand": "500000", `5\text{ million}`: "5000000",
 		"1e-3": "0.001", "2.5E3": "2500",
+		`\frac{-1}{2}`: "-0.5", `x = \frac{-1}{2}`: "-0.5", `-\frac{-1}{2}`: "", `3\frac{-1}{2}`: "",
 		// A calculation, a fraction without a decimal, and what is too long.
 		"48/2": "", "1/3": "", "1/0": "", "1/" + strings.Repeat("2", 99): "", "1" + strings.Repeat(" million", 99): ""} {
 		if got, ok := LastNumber(text); got != want || ok != (want != "") {
