@@ -35,7 +35,7 @@ func (o ReadOptions) setAnswer(p *Problem, values map[string]any) error {
 		}
 		return err
 	case KindChoice:
-		err = p.setChoice(values, key)
+		worked, err = p.setChoice(values, key)
 	default:
 		worked, err = a.setText(p, values, key)
 	}
@@ -68,10 +68,10 @@ func (o ReadOptions) setWorked(p *Problem, worked, key string) error {
 }
 
 // withLastLine ends a worked answer in a line with the answer, where the extraction looks for it, in place of a line
-// "#### N" that the extraction does not read. Annotations go first, because equations end in that line; applying them
-// again to the result changes nothing.
+// "#### N" that the extraction does not read, or that has another answer. Annotations go first, because equations end
+// in that line; applying them again to the result changes nothing.
 func (o ReadOptions) withLastLine(worked, line string) string {
-	if _, found := lastAnswer(worked); !found || o.Answers.extract == fromMarker {
+	if _, found := lastAnswer(worked); !found {
 		return worked + "\n" + line
 	}
 	worked = o.Annotations.Apply(worked)
@@ -125,11 +125,11 @@ const maxChoices = 26
 // setChoice sets the letter of the right choice. The answer is the letter, the number of the choice from 0 on as a
 // number that is no label, or with a field "choices", the label or the text of one. "choices" is a list of texts or, as
 // in ARC, an object with the lists "text" and "label". Choices that the question does not have are added to it, a line
-// each.
-func (p *Problem) setChoice(values map[string]any, key string) error {
+// each. A text that ends in the answer is returned as the worked one.
+func (p *Problem) setChoice(values map[string]any, key string) (worked string, err error) {
 	texts, labels, err := choicesOf(values)
 	if err != nil {
-		return err
+		return "", err
 	}
 	most := maxChoices
 	if len(texts) > 0 {
@@ -148,29 +148,29 @@ func (p *Problem) setChoice(values map[string]any, key string) error {
 	} else {
 		text, err := stringField(values, key)
 		if err != nil {
-			return fmt.Errorf("%w or a number", err)
+			return "", fmt.Errorf("%w or a number", err)
 		}
 		if line, found := lastAnswer(text); found {
-			text = line
+			text, worked = line, text
 		}
 		shown = strings.TrimSpace(text)
 		if at, err = choiceOf(shown, texts, labels); err != nil {
-			return fmt.Errorf("%q %w", clip(key), err)
+			return "", fmt.Errorf("%q %w", clip(key), err)
 		}
 	}
 	if at < 0 || at >= most {
-		return fmt.Errorf("%q is %q, want the letter of one of %d choices, its number from 0 on as a JSON number, or its "+
-			"text in \"choices\"", clip(key), clip(shown), most)
+		return "", fmt.Errorf("%q is %q, want the letter of one of %d choices, its number from 0 on as a JSON number, "+
+			"or its text in \"choices\"", clip(key), clip(shown), most)
 	}
 	p.Gold = letterOf(at)
 	if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(p.Question, text) }) {
-		return nil
+		return worked, nil
 	}
 	p.Question = strings.TrimRight(p.Question, " \t\r\n")
 	for i, text := range texts {
 		p.Question += "\n" + letterOf(i) + ". " + text
 	}
-	return nil
+	return worked, nil
 }
 
 func letterOf(i int) string { return string(rune('A' + i)) }
