@@ -145,7 +145,7 @@ var hashes = map[string]string{
 	"rloo":                "48f864a4",
 	"smoke":               "6f0b2bb7",
 	"smollm2":             "5e28647f",
-	"tasks/arithmetic":    "1643b061",
+	"tasks/arithmetic":    "d1d7fb9b",
 	"tasks/copy":          "f026c66a",
 	"tasks/countdown":     "e29672da",
 	"tasks/parity":        "a99eb708",

@@ -38,8 +38,14 @@ func (t *Task) chains(o Options) (gsm8k.Splits, error) {
 		}
 	}
 	for _, split := range []*[]gsm8k.Problem{&s.Train, &s.Val, &s.Test, &s.Unseen} {
+		next := map[string]int{} // by type: the types take turns, so by place a difficulty could have only one of them
 		for i, p := range *split {
-			(*split)[i] = t.chain(stream, p, o.MinDifficulty+i%levels, 0)
+			level, ok := next[p.Type]
+			if !ok {
+				level = i // so that the first problems have all difficulties
+			}
+			next[p.Type] = level + 1
+			(*split)[i] = t.chain(stream, p, o.MinDifficulty+level%levels, 0)
 		}
 	}
 	return s, nil

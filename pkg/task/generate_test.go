@@ -5,6 +5,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -135,6 +136,23 @@ func TestMixedDifficulties(t *testing.T) {
 					t.Errorf("%s: the base was trained on %d questions of %s", task.Name, n, sp.name)
 				}
 			}
+		}
+	}
+}
+
+// TestMixedOperations: each difficulty of a mixture has all operations.
+func TestMixedOperations(t *testing.T) {
+	s, err := Of("task:arithmetic").Generate(Options{Seed: 1, Difficulty: 3, MinDifficulty: 1, ValSize: 27,
+		Arithmetic: gsm8k.GenOptions{WeightAdd: 1, WeightSub: 1, WeightMul: 1}})
+	expect.OK(t, err)
+	n := map[string]int{}
+	for _, p := range s.Val {
+		n[strconv.Itoa(strings.Count(p.Question, ","))+strings.Trim(p.Fact, "0123456789")]++
+	}
+	for _, kind := range []string{"0+", "0-", "0*", "1+", "1-", "1*", "2+", "2-", "2*"} {
+		if n[kind] != 3 {
+			t.Errorf("%v, want 3 of each number of further steps and operation", n)
+			break
 		}
 	}
 }

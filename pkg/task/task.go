@@ -59,7 +59,7 @@ type question struct {
 }
 
 var tasks = []*Task{
-	{Name: "arithmetic", Version: 1, Answer: "number", Unit: "steps", Min: 1, Max: 5, Default: 2,
+	{Name: "arithmetic", Version: 2, Answer: "number", Unit: "steps", Min: 1, Max: 5, Default: 2,
 		wrong: wrongValue, guess: guessNumber},
 	{Name: "countdown", Version: 1, Answer: "countdown", Unit: "numbers", Min: 2, Max: 6, Default: 3, Numbers: true,
 		questions: countdowns, wrong: wrongExpression, guess: guessExpression},
