@@ -59,12 +59,9 @@ func TryRewards(ctx context.Context, o Options, file string, stdin io.Reader, n 
 		}
 		steps = make([]int, len(inputs))
 	} else {
-		samples, err := readSamples(file, stdin)
+		samples, err := readSamples(file, stdin, n)
 		if err != nil {
 			return nil, config.Invalid(fmt.Errorf("read completions: %s: %w", file, err))
-		}
-		if n > 0 {
-			samples = samples[:min(n, len(samples))]
 		}
 		for _, x := range samples {
 			problem := x.problemIn(s.problems, s.template, answers)
@@ -72,6 +69,9 @@ func TryRewards(ctx context.Context, o Options, file string, stdin io.Reader, n 
 			steps = append(steps, x.Step)
 		}
 		out.Completions = make([]TriedCompletion, len(inputs))
+	}
+	for i := range inputs { // by place: a completion of a file has none in a rollout
+		inputs[i].Noise = gsm8k.RewardNoise(cfg.Seed, steps[i], i, 0)
 	}
 	o.Progress.Do("opening the reward functions")
 	w, err := OpenRewards(ctx, cfg, s.template, s.Threads, o.Note)
@@ -156,14 +156,17 @@ type savedSample struct {
 	Ended      *bool   `json:"ended"`
 }
 
-// problemIn is the sample's problem: the one of its ID, or else one with its prompt and its answer.
+// problemIn is the sample's problem: the one of its ID, unless the sample has another answer and so is of other data,
+// or else one with its prompt and its answer.
 func (s savedSample) problemIn(all *dataset.Splits, t gsm8k.Template, a gsm8k.Answers) gsm8k.Problem {
 	sets := [][]gsm8k.Problem{all.Train}
 	for _, set := range all.Evaluated() {
 		sets = append(sets, set.Problems)
 	}
 	for _, set := range sets {
-		if i := slices.IndexFunc(set, func(p gsm8k.Problem) bool { return s.Problem != "" && p.ID == s.Problem }); i >= 0 {
+		if i := slices.IndexFunc(set, func(p gsm8k.Problem) bool {
+			return s.Problem != "" && p.ID == s.Problem && (s.Gold == "" || p.Gold == s.Gold)
+		}); i >= 0 {
 			return set[i]
 		}
 	}
@@ -174,8 +177,8 @@ func (s savedSample) problemIn(all *dataset.Splits, t gsm8k.Template, a gsm8k.An
 // maxSamples bounds the completions of a file.
 const maxSamples = 1 << 16
 
-// readSamples reads a file, or for "-" stdin.
-func readSamples(file string, stdin io.Reader) ([]savedSample, error) {
+// readSamples reads the first n completions of a file, or for "-" of stdin, or all of them if n is 0.
+func readSamples(file string, stdin io.Reader, n int) ([]savedSample, error) {
 	from := stdin
 	if file != "-" {
 		f, err := regular.Named(file)
@@ -185,7 +188,7 @@ func readSamples(file string, stdin io.Reader) ([]savedSample, error) {
 		defer f.Close()
 		from = f
 	}
-	return jsonl.ReadAll(from, "completions", maxSamples, func(text []byte) (s savedSample, err error) {
+	parse := func(text []byte) (s savedSample, err error) {
 		if err := cmp.Or(json.Unmarshal(text, &s), jsonkeys.Check(text)); err != nil {
 			return s, fmt.Errorf("%w (want one JSON object per line, as in samples.jsonl)", err)
 		}
@@ -194,5 +197,9 @@ func readSamples(file string, stdin io.Reader) ([]savedSample, error) {
 				"and gold, prompt, problem, step or ended)")
 		}
 		return s, nil
-	})
+	}
+	if n > 0 && n <= maxSamples {
+		return jsonl.ReadFirst(from, "completions", n, parse)
+	}
+	return jsonl.ReadAll(from, "completions", maxSamples, parse)
 }
