@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"grpo/internal/jsonl"
+	"grpo/internal/pattern"
 )
 
 // setAnswer sets the gold answer and the worked answer of a record. The worked answer is the solution, the answer if
@@ -124,8 +125,8 @@ const maxChoices = 26
 
 // setChoice sets the letter of the right choice. The answer is the letter, the number of the choice from 0 on as a
 // number that is no label, or with a field "choices", the label or the text of one. "choices" is a list of texts or, as
-// in ARC, an object with the lists "text" and "label". Choices that the question does not have are added to it, a line
-// each. A text that ends in the answer is returned as the worked one.
+// in ARC, an object with the lists "text" and "label". Choices that the question does not have with their letters
+// are added to it, a line each. A text that ends in the answer is returned as the worked one.
 func (p *Problem) setChoice(values map[string]any, key string) (worked string, err error) {
 	texts, labels, err := choicesOf(values)
 	if err != nil {
@@ -163,7 +164,17 @@ func (p *Problem) setChoice(values map[string]any, key string) (worked string, e
 			"or its text in \"choices\"", clip(key), clip(shown), most)
 	}
 	p.Gold = letterOf(at)
-	if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(p.Question, text) }) {
+	lettered := 0
+	for i, text := range texts {
+		forms := []string{letterOf(i) + ". " + text, letterOf(i) + ") " + text}
+		if ownLetter().MatchString(text) {
+			forms = append(forms, text)
+		}
+		if slices.ContainsFunc(forms, func(form string) bool { return strings.Contains(p.Question, form) }) {
+			lettered++
+		}
+	}
+	if lettered == len(texts) {
 		return worked, nil
 	}
 	p.Question = strings.TrimRight(p.Question, " \t\r\n")
@@ -172,6 +183,9 @@ func (p *Problem) setChoice(values map[string]any, key string) (worked string, e
 	}
 	return worked, nil
 }
+
+// ownLetter begins the text of a choice that has its letter: "A) 21".
+var ownLetter = pattern.Of(`^\(?[A-Z][.)]`)
 
 func letterOf(i int) string { return string(rune('A' + i)) }
 
