@@ -98,10 +98,20 @@ func (o ReadOptions) problem(values map[string]any) (p Problem, err error) {
 		}
 	}
 	// The keys of WriteJSONL. Other files may use them differently.
-	p.ID, _ = values["id"].(string)
-	p.Type, _ = values["type"].(string)
-	p.Fact, _ = values["fact"].(string)
-	p.Fields = otherFields(values, f.own()...)
+	own := f.own()
+	switch id := values["id"].(type) {
+	case string:
+		p.ID = id
+	case json.Number:
+		p.ID = id.String()
+	}
+	for key, to := range map[string]*string{"type": &p.Type, "fact": &p.Fact} {
+		var ok bool
+		if *to, ok = values[key].(string); !ok && values[key] != nil {
+			own = slices.DeleteFunc(own, func(name string) bool { return name == key })
+		}
+	}
+	p.Fields = otherFields(values, own...)
 	if o.Answers.isDefault() && f.Solution == "" {
 		err = p.setNumber(values, names[1])
 	} else {

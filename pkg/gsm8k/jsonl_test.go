@@ -30,7 +30,7 @@ func TestReadJSONL(t *testing.T) {
 		{"byte order mark", "\xef\xbb\xbf" + good, "How many?", "12", 1},
 		{"blank lines count as lines", "\n  \n" + good, "How many?", "12", 3},
 		{"raw U+2028 in a string", `{"question":"How` + "\u2028" + `many?","answer":"#### 12"}`, "How\u2028many?", "12", 1},
-		{"foreign keys", `{"id":5,"type":[1],"level":"x","question":"q","answer":"#### 1"}`, "q", "1", 1},
+		{"foreign keys", `{"id":[5],"type":[1],"level":"x","question":"q","answer":"#### 1"}`, "q", "1", 1},
 		{"blank after the answer", `{"question":"q","answer":"#### 1 \n \n"}`, "q", "1", 1},
 		{"longer than a buffer", `{"question":"` + strings.Repeat("q", 1<<20) + `","answer":"#### 1"}`, strings.Repeat("q", 1<<20), "1", 1},
 	} {
@@ -47,6 +47,16 @@ func TestReadJSONL(t *testing.T) {
 				t.Errorf("ID %q, want %q", ps[0].ID, want)
 			}
 		})
+	}
+}
+
+// An ID may be a number, and a type that is no text is a field of the user's own.
+func TestOwnUseOfKeys(t *testing.T) {
+	const in = `{"id":5,"type":3,"fact":["x"],"question":"q","answer":1}`
+	ps, _, err := ReadJSONL(strings.NewReader(in), "x.jsonl", ReadOptions{})
+	expect.OK(t, err)
+	if p := ps[0]; p.ID != "5" || p.Type != "" || p.Fact != "" || p.Fields != `{"fact":["x"],"type":3}` {
+		t.Errorf("%+v", p)
 	}
 }
 

@@ -137,7 +137,7 @@ type parquetColumn struct {
 }
 
 // parquetColumns finds the columns of the question, the answer and what it is made from, and the optional ones that
-// are strings.
+// are strings; an ID may be a number.
 func parquetColumns(root *parquet.Column, o ReadOptions) ([]parquetColumn, error) {
 	var found []string
 	for _, c := range root.Columns() {
@@ -160,7 +160,7 @@ func parquetColumns(root *parquet.Column, o ReadOptions) ([]parquetColumn, error
 		case kind == "string":
 		case kind == "" && further: // the answers are made from it, so without it they would be others
 			return nil, fmt.Errorf("column %q is %s; write such a file as JSONL", clip(name), clip(typeOf(c)))
-		case !required && !further:
+		case !required && !further && (name != "id" || kind != "number" && kind != "unsigned"):
 			continue
 		case kind == "" || name == question:
 			return nil, fmt.Errorf("column %q is %s; want strings%s", clip(name), clip(typeOf(c)),

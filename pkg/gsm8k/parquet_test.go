@@ -46,6 +46,12 @@ func TestParquet(t *testing.T) {
 		Answer   *int64  `parquet:"answer,optional"`
 		ID       string  `parquet:"id"`
 	}
+	type numbered struct {
+		Question string `parquet:"question"`
+		Answer   string `parquet:"answer"`
+		ID       int32  `parquet:"id"`
+		Type     int32  `parquet:"type"`
+	}
 	q, n := "q", int64(7)
 	for name, c := range map[string]struct {
 		data   []byte
@@ -62,6 +68,7 @@ func TestParquet(t *testing.T) {
 		"floats":        {parquetOf(t, nil, mapped[float64]{"q", nil, 0.5}, mapped[float64]{"r", nil, 1e20}), Fields{Question: "input", Answer: "target"}, "1 x-00001 q|#### 0.5|0.5; 2 x-00002 r|#### 100000000000000000000|100000000000000000000"},
 		"single floats": {parquetOf(t, nil, mapped[float32]{"q", nil, 0.1}), Fields{Question: "input", Answer: "target"}, "1 x-00001 q|#### 0.1|0.1"},
 		"optional":      {parquetOf(t, nil, optional{&q, &n, "own"}), Fields{}, "1 own q|#### 7|7"},
+		"numbered":      {parquetOf(t, nil, numbered{"q", "7", 12, 3}), Fields{}, "1 12 q|#### 7|7"},
 	} {
 		for _, file := range []string{"x.parquet", "x"} {
 			problems, _, err := ReadFile(named(t, file, c.data), ReadOptions{Fields: c.fields})
