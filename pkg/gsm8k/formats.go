@@ -105,7 +105,14 @@ func (c *collector) csv(r io.Reader) error {
 			if errors.Is(why, csv.ErrFieldCount) {
 				why = fmt.Errorf("%d fields, want %d as in line 1", len(row), len(header))
 			}
-			err = c.add(Problem{}, broken.StartLine, why)
+			if broken.Line > broken.StartLine {
+				why = fmt.Errorf("%w (lines %d to %d are lost: is a quote not closed?)", why, broken.StartLine, broken.Line)
+			}
+			// Each lost line counts: an open quote takes the rest of the file.
+			err = nil
+			for line := broken.StartLine; line <= broken.Line && err == nil; line++ {
+				err = c.add(Problem{}, line, why)
+			}
 		case err == nil:
 			line, _ := rows.FieldPos(0)
 			p, bad := c.opt.problem(columns.own(row))

@@ -96,6 +96,15 @@ func TestSkipBadRows(t *testing.T) {
 	}
 }
 
+// An open quote takes the lines that follow: they are counted and named.
+func TestSkipAnOpenQuote(t *testing.T) {
+	_, report, err := ReadFile(named(t, "x.csv", []byte("question,answer\nq,1\n\"r,2\ns,3\nt,4\n")), ReadOptions{SkipBad: true})
+	want := ReadReport{Lines: 4, Problems: 1, Skipped: 3, FirstBad: `line 3: extraneous or missing " in quoted-field (lines 3 to 5 are lost: is a quote not closed?)`}
+	if err != nil || report != want {
+		t.Errorf("%+v, %v, want %+v", report, err, want)
+	}
+}
+
 // The other fields of a row are those of a JSON record, and a file has a bound of columns.
 func TestCSVColumns(t *testing.T) {
 	csv := named(t, "x.csv", []byte("b,question,answer,a,\"é\"\n\"<1>\",q,2,\"x \"\"y\"\"\",ü\n"))
