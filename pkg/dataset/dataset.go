@@ -3,6 +3,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,6 +57,9 @@ func Of(c config.Config) (*Splits, error) {
 		opt := gsm8k.ReadOptions{SkipBad: c.Data.SkipBad, Answers: c.Answers()}
 		problems, err := p.read(f.Path, key, fmt.Sprintf("eval.set_size %d; 0 = all", c.Eval.SetSize), c.Eval.SetSize, opt)
 		if err != nil {
+			return nil, err
+		}
+		if err := p.checkOverlap(f.Path, problems, c.Data.TrainFile); err != nil {
 			return nil, err
 		}
 		p.Sets = append(p.Sets, Set{f.Name, problems})
@@ -146,15 +150,23 @@ func load(d config.Data, a gsm8k.Answers, final int, sft bool) (*Splits, error) 
 	for _, s := range []struct {
 		name     string
 		problems []gsm8k.Problem
-	}{{"validation", p.Val}, {"test", p.Test}} {
-		if n := gsm8k.Overlap(p.Train, s.problems); n > 0 {
-			return nil, config.Invalid(fmt.Errorf("load problems: %d questions of the %s file are also "+
-				"in %s: the metrics would include problems that were trained on; remove them",
-				n, s.name, d.TrainFile))
+	}{{"the validation file", p.Val}, {"the test file", p.Test}} {
+		if err := p.checkOverlap(s.name, s.problems, d.TrainFile); err != nil {
+			return nil, err
 		}
 	}
 	p.cutVal(curve)
 	return p, nil
+}
+
+// checkOverlap returns an error if problems of an evaluation file are trained on.
+func (p *Splits) checkOverlap(file string, problems []gsm8k.Problem, train string) error {
+	if n := gsm8k.Overlap(p.Train, problems); n > 0 {
+		return config.Invalid(fmt.Errorf("load problems: %d questions of %s are also "+
+			"in %s: the metrics would include problems that were trained on; remove them",
+			n, file, cmp.Or(train, "the training problems")))
+	}
+	return nil
 }
 
 // made takes the problems of a generator, or its error. curve and final are the numbers of validation problems.

@@ -70,6 +70,7 @@ func TestFinalProblems(t *testing.T) {
 			t.Errorf("eval.final_size %s: notes %q, want %q", size, p.Cut, want)
 		}
 	}
+	more := problemFile(t, "more.jsonl", 17, 9)
 	overlapping := problemFile(t, "overlapping.jsonl", 110, 5) // not among the first 8
 	for _, tt := range []struct {
 		set  []string
@@ -79,6 +80,7 @@ func TestFinalProblems(t *testing.T) {
 		{append(files, "data.val_size=0", "eval.final_size=12"), "eval.final_size is 12, but " + val + " has 30 validation problems"},
 		{[]string{"data.val_size=64", "eval.final_size=99999"}, "eval.final_size is 99999: generate problems: val_size 99999: there are only "},
 		{append(files, "data.train_file="+overlapping, "data.val_size=8", "eval.final_size=30"), "5 questions of the validation file"},
+		{append(files, "eval.sets=validation,"+more), "3 questions of " + more + " are also in " + train},
 	} {
 		_, err := Of(configOf(t, tt.set...))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -125,7 +125,7 @@ func TestSetsAreRefused(t *testing.T) {
 		{"a missing file", "eval.sets=validation," + missing, "set_size=1", "(eval.sets)"},
 		{"not problems", "eval.sets=validation," + writeText(t, "x.jsonl", "{\n"), "set_size=1", "broken JSON"},
 		{"a training question", "eval.sets=validation," + writeText(t, "x.jsonl", fmt.Sprintf("{%q: %q, %q: %q}\n", "question", q, "answer", "#### 1")),
-			"set_size=1", `1 questions of the split "x" are also training questions`},
+			"set_size=1", "x.jsonl are also in the training problems: "},
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
 		expect.Error(t, errorOf(small(tt.set, tt.file), dir), tt.want)
