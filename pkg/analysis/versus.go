@@ -20,6 +20,15 @@ type Side struct {
 
 	Runs  []sweepdir.RunState `json:"-"`
 	Added bool                `json:"-"` // seeds were added when there were results
+	Looks bool                `json:"-"` // looks at the results decided how many seeds there are
+	// Chosen are the seeds on which the points of tuned arms were chosen. A test leaves them out, as a verdict does.
+	Chosen []uint64 `json:"-"`
+}
+
+// Fresh is the side without the runs with the seeds of Chosen.
+func (s Side) Fresh() Side {
+	s.Runs = slices.DeleteFunc(slices.Clone(s.Runs), func(r sweepdir.RunState) bool { return slices.Contains(s.Chosen, r.Seed) })
+	return s
 }
 
 // Differing is a key in which the two sides differ, with its values.
@@ -45,12 +54,13 @@ func (v *Versus) Final() *Comparison { return v.Analysis.Find(FinalMetric.Name, 
 func (v *Versus) Identical() bool { return v.Analysis.identical(0, 1) }
 
 // Against compares two configurations as [Analyse] compares an arm with the reference, over the seeds of
-// which both have a result. margin is the difference that counts as none; 0 means report.margin of a.
+// which both have a result and on which no point was chosen. margin is the difference that counts as none; 0 means report.margin of a.
 //
 // It is an error if the runs of a side are not seeds of one configuration, if the sides were evaluated
 // on other problems or in other ways, or if they share fewer than two seeds.
 func Against(a, b Side, margin float64) (*Versus, error) {
 	v := &Versus{Differing: []Differing{}}
+	a, b = a.Fresh(), b.Fresh()
 	runs, err := finishedRuns(a, b)
 	if err != nil {
 		return nil, err
@@ -110,7 +120,11 @@ func finishedRuns(a, b Side) (sides [2][]*rundir.Run, err error) {
 			dirs = append(dirs, s.Run.Dir)
 		}
 		if len(sides[i]) == 0 {
-			return sides, config.Invalid(fmt.Errorf("%s has no finished run", side.Name))
+			which := ""
+			if len(side.Chosen) > 0 {
+				which = ", besides those with the seeds on which points were chosen"
+			}
+			return sides, config.Invalid(fmt.Errorf("%s has no finished run%s", side.Name, which))
 		}
 	}
 	if len(Distinct(dirs)) < len(dirs) {

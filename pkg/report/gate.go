@@ -65,7 +65,7 @@ type LedgerLine struct {
 // incumbent's folder, the error is a [*rundir.LockedError].
 func Decide(candidate, incumbent analysis.Side, margin float64, nonInferior bool) (*Trial, error) {
 	for _, side := range []analysis.Side{candidate, incumbent} {
-		for _, s := range side.Runs {
+		for _, s := range side.Fresh().Runs {
 			if !s.Finished() {
 				return nil, fmt.Errorf("the run of %s with seed %d is %s: all runs must be finished, because choosing "+
 					"the moment would choose the answer", side.Name, s.Seed, cmp.Or(s.State, "not finished"))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"grpo/internal/expect"
+	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
@@ -237,6 +239,45 @@ func TestAgainstIsTheTestOfASweep(t *testing.T) {
 	}
 	if test.Margin != .06 || c.PSame >= d.PSame || !c.Same {
 		t.Errorf("margin %v, TOST p %v and with 2 points %v", test.Margin, c.PSame, d.PSame)
+	}
+}
+
+// A test leaves out the seeds on which the point of a tuned arm was chosen, as the verdict of its sweep does, and says
+// that looks decided the number of seeds.
+func TestChosenSeedsAreLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	a, b := sideOf(t, dir+"/a", rate(3e-3), .99, .99, .75, .78, .75, .735), sideOf(t, dir+"/b", nil, .7, .7, .70, .72, .71, .69)
+	a.Chosen, b.Looks = []uint64{1, 2}, true
+	a.Runs[0].Run.Result = nil // a run that is not compared need not have ended
+	trial, err := Decide(a, b, 0, false)
+	expect.OK(t, err)
+	notes := strings.Join(trial.Notes, "\n")
+	if !slices.Equal(trial.Seeds, []uint64{3, 4, 5, 6}) || math.Abs(trial.Comparison.Mean-.04875) > 1e-9 ||
+		!strings.Contains(notes, "/a: seeds 1, 2, on which points were chosen.") || !strings.Contains(notes, "Left out, for want of a pair: 2 runs") ||
+		!strings.Contains(notes, "Planned looks at the results decided how many seeds "+b.Name) {
+		t.Errorf("seeds %v, mean %v, notes %s", trial.Seeds, trial.Comparison.Mean, notes)
+	}
+	a.Runs = a.Runs[:2]
+	_, err = NewTest(a, b, 0)
+	expect.Error(t, err, "no finished run, besides those with the seeds on which points were chosen")
+
+	sweep := sweepFolder(t)
+	m, err := sweepdir.ReadManifest(sweep)
+	expect.OK(t, err)
+	m.Axes, m.BestOver = reporttest.RatesAxis("0.001", "0.01"), analysis.RateKey
+	m.Looks = []sweepdir.Look{{Seeds: 1, Choice: true}, {Seeds: 2, Level: .05}}
+	m.Hash = m.Identity()
+	expect.OK(t, sweepdir.WriteManifest(sweep, m))
+	side, err := OpenSide([]string{sweep}, "first", "--arm")
+	expect.OK(t, err)
+	if !slices.Equal(side.Chosen, []uint64{1}) || side.Looks || len(side.Runs) == 0 {
+		t.Errorf("chosen on %v, looks %v, %d runs", side.Chosen, side.Looks, len(side.Runs))
+	}
+	m.BestOver, m.Looks = "", []sweepdir.Look{{Seeds: 1, Level: .025}, {Seeds: 2, Level: .025}}
+	m.Hash = m.Identity()
+	expect.OK(t, sweepdir.WriteManifest(sweep, m))
+	if side, err = OpenSide([]string{sweep}, "first", "--arm"); err != nil || len(side.Chosen) > 0 || !side.Looks {
+		t.Errorf("chosen on %v, looks %v: %v", side.Chosen, side.Looks, err)
 	}
 }
 

@@ -57,7 +57,16 @@ func NewTest(a, b analysis.Side, margin float64) (*Test, error) {
 			t.Notes = append(t.Notes, fmt.Sprintf("Seeds were added to %s when there were results: a test that is repeated "+
 				"until it finds something errs in more than 5%%.", side.Name))
 		}
-		if left := len(side.Runs) - len(v.Analysis.Arms[i].Runs); left > 0 {
+		if side.Looks {
+			t.Notes = append(t.Notes, fmt.Sprintf("Planned looks at the results decided how many seeds %s has, and this "+
+				"test does not share its level with them: it errs in more than 5%%.", side.Name))
+		}
+		fresh := side.Fresh()
+		if len(fresh.Runs) < len(side.Runs) {
+			t.Notes = append(t.Notes, fmt.Sprintf("Left out of %s: %s, on which points were chosen.", side.Name,
+				analysis.SeedsText(side.Chosen)))
+		}
+		if left := len(fresh.Runs) - len(v.Analysis.Arms[i].Runs); left > 0 {
 			note := fmt.Sprintf("Left out, for want of a pair: %s of %s.", textutil.Count(left, "run"), side.Name)
 			t.Notes = append(t.Notes, note)
 		}
@@ -154,7 +163,9 @@ func openArm(s *analysis.Side, dir, arm, flag string) error {
 	s.Runs = slices.DeleteFunc(sw.OfArm(at), func(r sweepdir.RunState) bool {
 		return !r.Finished() && (r.State == sweepdir.Stopped || r.State == sweepdir.Planned)
 	})
-	s.Added = len(sw.Manifest.Added) > 0
+	m := &sw.Manifest
+	s.Added, s.Chosen = len(m.Added) > 0, m.Seeds[:min(m.ChosenOn(), len(m.Seeds))]
+	s.Looks = len(m.Looks) > 1 && !(m.Looks[0].Choice && len(m.Looks) == 2) // more than one of them tests
 	s.Arm = textutil.Printable(names[at], 0)
 	if len(names) > 1 {
 		s.Name += ", " + textutil.Printable(sw.Manifest.LabelOf(at), 0)
