@@ -25,17 +25,18 @@ const (
 // arms have. The planned comparison fixes the order of A and B, and every sentence,
 // table and figure keeps it: a signed difference is always A - B.
 type Comparison struct {
-	Kind   string    `json:"kind"`
-	A      string    `json:"a"` // arm names
-	B      string    `json:"b"`
-	Metric string    `json:"metric"` // "final", "completion_length", ...: its JSON name
-	Diffs  []float64 `json:"differences"`
-	N      int       `json:"n"`
-	Mean   float64   `json:"mean"`
-	SD     float64   `json:"sd"`
-	Lo     float64   `json:"lo"`
-	Hi     float64   `json:"hi"`
-	P      float64   `json:"p"` // two-sided
+	Kind   string `json:"kind"`
+	A      string `json:"a"` // arm names
+	B      string `json:"b"`
+	Metric string `json:"metric"` // "final", "completion_length", ...: its JSON name
+	// Diffs are those of the seeds that claims are made from, in the order of the manifest; NaN for other seeds.
+	Diffs []float64 `json:"differences"`
+	N     int       `json:"n"`
+	Mean  float64   `json:"mean"`
+	SD    float64   `json:"sd"`
+	Lo    float64   `json:"lo"`
+	Hi    float64   `json:"hi"`
+	P     float64   `json:"p"` // two-sided
 	// Crossed: both seeds and problems count as drawn by chance ([stats.Crossed]) in Lo, Hi, P and what follows
 	// from them, and in Test. PSeeds is then P over the seeds alone. Of the final reward, where all runs recorded
 	// right or wrong of each problem.
@@ -74,6 +75,7 @@ type Comparison struct {
 	Reversed   bool    // the order of A and B is not that of the plan
 	Ordered    bool    // P was adjusted by the ordered test
 
+	all      []float64 // the differences of all seeds
 	estimate stats.Estimate
 	contrast contrast // of the final reward
 }
@@ -145,7 +147,7 @@ func (c Comparison) swapped() Comparison {
 	c.A, c.B, c.ArmA, c.ArmB = c.B, c.A, c.ArmB, c.ArmA
 	c.Mean, c.Lo, c.Hi = -c.Mean, -c.Hi, -c.Lo
 	c.estimate.Mean, c.estimate.Lo, c.estimate.Hi = c.Mean, c.Lo, c.Hi
-	c.Diffs = negated(c.Diffs)
+	c.Diffs, c.all = negated(c.Diffs), negated(c.all)
 	if c.Test != nil {
 		t := *c.Test
 		t.Values, t.Mean, t.Lo, t.Hi = negated(t.Values), -t.Mean, -t.Hi, -t.Lo

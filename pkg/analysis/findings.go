@@ -352,13 +352,13 @@ func (a *Analysis) interactionFinding(c *Comparison) Finding {
 		}
 		return f
 	}
-	var effects [2]stats.Estimate
+	var effects [2]Comparison
 	for j := range effects {
-		diffs := a.effect(g, j)
-		effects[j] = stats.StudentT(diffs, c.Resolution)
+		second, first := g.Arms[1][j], g.Arms[0][j]
+		effects[j] = a.comparePair(FinalMetric, pair{second, first})
 		f.Parts = append(f.Parts, Finding{
-			Kind: Effect, Arms: []int{g.Arms[1][j], g.Arms[0][j]}, Metric: c.Metric,
-			Numbers: summaryOf(diffs, effects[j]), Keys: f.Keys, Values: []string{x.Values[1], x.Values[0], y.Values[j]},
+			Kind: Effect, Arms: []int{second, first}, Metric: c.Metric, Numbers: effects[j].Summary(),
+			Keys: f.Keys, Values: []string{x.Values[1], x.Values[0], y.Values[j]},
 		})
 	}
 	first, second := effects[0], effects[1]

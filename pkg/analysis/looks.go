@@ -329,6 +329,7 @@ func (a *Analysis) OfClaimed(x []float64) []float64 {
 // with the interval and the bound of its look.
 func (a *Analysis) judge(c *Comparison) {
 	from, to := a.claimed()
+	c.all, c.Diffs = c.Diffs, a.OfClaimed(c.Diffs)
 	c.MeanSquare = stats.MeanSquare(c.Diffs[from:to])
 	var e stats.Estimate
 	if e, c.Crossed = a.estimate(c, from, to); c.Crossed {
@@ -359,9 +360,9 @@ func (a *Analysis) addedSeeds() []Finding {
 	}
 	f := Finding{Kind: SeedsPooled, Count: len(m.Seeds)}
 	for _, c := range a.finals() {
-		if all, _ := a.estimate(&c, 0, len(c.Diffs)); !c.Aside && all.N > max(c.N, 1) {
+		if all, _ := a.crossed(c.all, 0, c.contrast, c.Resolution, lastValidation); !c.Aside && all.N > max(c.N, 1) {
 			f.Parts = append(f.Parts, Finding{
-				Kind: SeedsPooled, Arms: armsOf(&c), Values: []string{c.A, c.B}, Numbers: summaryOf(c.Diffs, all),
+				Kind: SeedsPooled, Arms: armsOf(&c), Values: []string{c.A, c.B}, Numbers: summaryOf(c.all, all),
 			})
 		}
 	}

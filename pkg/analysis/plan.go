@@ -165,13 +165,6 @@ func valuesOf(set []sweepdir.Override, keys []string) []string {
 	return out
 }
 
-// effect is the difference in the final reward, seed by seed, between the second
-// and the first value of the first key, at value j of the second key.
-func (a *Analysis) effect(g *grid, j int) []float64 {
-	second, first := &a.Arms[g.Arms[1][j]], &a.Arms[g.Arms[0][j]]
-	return stats.Differences(second.Of(FinalMetric).Values, first.Of(FinalMetric).Values)
-}
-
 // contrasts compare the arms of a grid as three questions with equal variance, one family: the
 // effect of each key, and whether the effect of the first depends on the second.
 func (a *Analysis) contrasts(g *grid) []Comparison {

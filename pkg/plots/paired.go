@@ -37,7 +37,7 @@ func pairedDifference(v *view) *figure {
 		if c.Separable {
 			e.style = style{color: blue, marker: draw.CircleGlyph{}}
 		}
-		for _, d := range v.OfClaimed(c.Diffs) {
+		for _, d := range c.Diffs {
 			e.values = append(e.values, 100*d)
 		}
 		estimates = append(estimates, e)

@@ -15,6 +15,7 @@ import (
 	"grpo/internal/reporttest"
 	"grpo/pkg/analysis"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -604,6 +605,57 @@ func TestSentences(t *testing.T) {
 		}
 		if got := a.sentence(&a.Findings[i]); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+// The differences next to a claim are those that its mean is of: not those of seeds that were added, or that chose.
+func TestDifferencesAreThoseOfTheClaim(t *testing.T) {
+	added := func(sw *sweepdir.Sweep) *sweepdir.Sweep {
+		seeds := sw.Manifest.Seeds
+		sw.Manifest.Added = []sweepdir.Addition{{Seeds: seeds[4:], Finished: 8, Runs: 8}}
+		return sw
+	}
+	tuned := reporttest.TunedSweep(8)
+	tuned.Manifest.Looks = []sweepdir.Look{{Seeds: 4, Choice: true, Taken: &sweepdir.Decision{GoOn: []int{1, 2}}}, {Seeds: 8, Level: .05}}
+	for name, sw := range map[string]*sweepdir.Sweep{
+		"added": added(reporttest.BaselineSweep(8)), "grid": added(reporttest.GridSweep(8)), "chosen": tuned,
+	} {
+		a := mustReport(t, sw)
+		from := 0
+		if name == "chosen" {
+			from = 4
+		}
+		check := func(what string, values []float64, n int, mean float64) {
+			t.Helper()
+			got, _, _ := stats.MeanSD(values)
+			if len(values) != 8 || len(stats.Finite(values)) != n || n != 4 || !stats.IsFinite(values[from]) || math.Abs(got-mean) > 1e-12 {
+				t.Errorf("%s: %s: mean %v of %d seeds, and the differences are %v", name, what, mean, n, values)
+			}
+		}
+		for _, c := range a.Comparisons {
+			if c.N > 0 && c.Metric != "steps_to_90" && c.Metric != "steps_to_50" {
+				check(c.Metric, c.Diffs, c.N, c.Mean)
+			}
+		}
+		for _, f := range a.FindingsOf(analysis.Interaction, analysis.Reversal) {
+			for _, part := range f.Parts {
+				check(string(part.Kind), part.Numbers.Values, part.Numbers.N, part.Numbers.Mean)
+			}
+		}
+		final := a.comparisonsTable(true)
+		for _, row := range final.Rows {
+			if each := row.Cells[3].Text; strings.Count(strings.ReplaceAll(each, "-, ", ""), ",") != 3 {
+				t.Errorf("%s: each seed: %s", name, each)
+			}
+		}
+	}
+	// The means of the arms in a sentence differ by the difference next to them.
+	for _, f := range mustReport(t, added(reporttest.BaselineSweep(8))).FindingsOf(analysis.ShortCompletion) {
+		a := mustReport(t, added(reporttest.BaselineSweep(8)))
+		w := words{a, &f.Parts[0]}
+		if got := w.PairMean(0) - w.PairMean(1); math.Abs(got-f.Parts[0].Numbers.Mean) > 1e-9 {
+			t.Errorf("the means are %v apart, the difference is %v", got, f.Parts[0].Numbers.Mean)
 		}
 	}
 }
