@@ -197,7 +197,9 @@ func compare(sw *sweepdir.Sweep, margin float64) (*Analysis, error) {
 	for _, look := range a.looks() {
 		if look.Taken != nil {
 			for _, out := range look.Taken.Out {
-				a.Arms[out.Arm].beaten = a.Arms[out.Arm].beaten || out.Why == sweepdir.OutBeaten || out.Why == sweepdir.OutWorse
+				if (out.Why == sweepdir.OutBeaten || out.Why == sweepdir.OutWorse) && a.Arms[out.By].Diverged == 0 {
+					a.Arms[out.Arm].beaten = true
+				}
 			}
 		}
 	}

@@ -49,7 +49,7 @@ const (
 	OtherContents Kind = "other_contents"     // Values: files of which the runs had different contents
 	OnlyArm       Kind = "only_arm"           // Arms, Numbers: its final reward
 	AllDiverged   Kind = "all_diverged"       // each arm in a seed; Keys: RateKey if the arms are rates
-	NoneCompared  Kind = "nothing_compared"   // no two arms have a result yet
+	NoneCompared  Kind = "nothing_compared"   // no two arms have a result yet, or none that may be the best; Keys as above
 	Ranking       Kind = "ranking"            // Arms, Numbers: the arm that all Parts (pairs) compare with
 	Race          Kind = "race"               // Arms, Numbers: the arm with the highest mean; Parts: ClearlyWorse, pairs with it
 	BestRate      Kind = "best_learning_rate" // the same of learning rates, Values: the rate; then Parts on how rates failed
@@ -299,7 +299,7 @@ func (a *Analysis) answer() Finding {
 	case len(finals) == 1:
 		return a.pairFinding(&finals[0])
 	case a.Best < 0 && a.Sweep.Manifest.Reference == "":
-		return Finding{Kind: AllDiverged}
+		return a.noBest()
 	case len(finals) == 0:
 		return Finding{Kind: NoneCompared}
 	}
@@ -314,6 +314,20 @@ func (a *Analysis) answer() Finding {
 		f.Parts = append(f.Parts, a.pairFinding(&finals[i]))
 	}
 	return f
+}
+
+// AllDiverged reports whether every arm that may be the best diverged in a seed.
+func (a *Analysis) AllDiverged() bool {
+	arms := slices.DeleteFunc(slices.Clone(a.Arms), func(r ArmResult) bool { return r.Arm.Control })
+	return len(arms) > 0 && !slices.ContainsFunc(arms, func(r ArmResult) bool { return r.Diverged == 0 })
+}
+
+// noBest answers where no arm is the best: others than those that diverged may have no result, or be beaten.
+func (a *Analysis) noBest(keys ...string) Finding {
+	if a.AllDiverged() {
+		return Finding{Kind: AllDiverged, Keys: keys}
+	}
+	return Finding{Kind: NoneCompared, Keys: keys}
 }
 
 // finals are the comparisons of the final reward, the contrasts of a grid too.

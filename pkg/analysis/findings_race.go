@@ -14,7 +14,7 @@ func (a *Analysis) raceParts() []Finding {
 		if a.Arms[i].Of(FinalMetric).N == 0 {
 			continue
 		}
-		if f, ok := a.clearlyWorse(i); ok { // the best arm too: one that diverged may beat it
+		if f, ok := a.clearlyWorse(i); ok { // the best arm too: a control may beat it
 			worse = append(worse, f)
 		} else if i == a.Best {
 			continue
@@ -33,11 +33,12 @@ func (a *Analysis) raceParts() []Finding {
 	return append(worse, open...)
 }
 
-// clearlyWorse is the finding on an arm that others beat: the one with the smallest adjusted p value first.
+// clearlyWorse is the finding on an arm that others beat: the one with the smallest adjusted p value first. An arm
+// that diverged can't be the best, so it takes no other arm out.
 func (a *Analysis) clearlyWorse(arm int) (Finding, bool) {
 	var beaten []Comparison
 	for i := range a.Arms {
-		if c := a.Find(FinalMetric.Name, i, arm); c != nil && c.Separable && c.Mean > 0 {
+		if c := a.Find(FinalMetric.Name, i, arm); c != nil && c.Separable && c.Mean > 0 && a.Arms[i].Diverged == 0 {
 			beaten = append(beaten, *c)
 		}
 	}

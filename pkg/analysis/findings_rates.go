@@ -90,7 +90,7 @@ func (a *Analysis) rates() []Finding {
 // bestRate answers a learning-rate sweep.
 func (a *Analysis) bestRate() Finding {
 	if a.Best < 0 {
-		return Finding{Kind: AllDiverged, Keys: []string{RateKey}}
+		return a.noBest(RateKey)
 	}
 	f := a.armFinding(BestRate, a.Best, FinalMetric)
 	f.Values = []string{textutil.Number(a.rateOf(a.Best))}

@@ -128,6 +128,24 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// An arm that diverged, even after it beat another at a look, leaves that one a candidate for the best.
+func TestBeatenByADivergedArm(t *testing.T) {
+	for by, want := range map[int]int{0: 1, 2: -1} {
+		var arms []reporttest.FakeArm
+		for i, final := range []float64{.9, .5, .1} {
+			arms = append(arms, reporttest.FakeArm{Control: i == 2, Run: func(uint64) reporttest.FakeRun {
+				return reporttest.FakeRun{Final: final, Diverged: []int{7, 0, 0}[i]}
+			}})
+		}
+		sw := reporttest.FakeSweep(4, arms...)
+		sw.Manifest.Looks = []sweepdir.Look{{Seeds: 4, Level: .05, Taken: &sweepdir.Decision{Ended: sweepdir.EndAnswered,
+			Out: []sweepdir.ArmOut{{Arm: 1, Why: sweepdir.OutBeaten, By: by}}}}}
+		if a := mustAnalyse(t, sw); a.Best != want {
+			t.Errorf("beaten by arm %d: best %d, want %d", by, a.Best, want)
+		}
+	}
+}
+
 // The p values of a sweep at its end are those of stats.Sequential.
 func TestLooksAreSequential(t *testing.T) {
 	r := rand.New(rand.NewPCG(37, 5))

@@ -153,11 +153,14 @@ func checkSentence(t *rapid.T, a *Report, c analysis.Comparison, alone bool) {
 	race := slices.ContainsFunc(a.Findings, func(f analysis.Finding) bool { return f.Kind == analysis.Race || f.Kind == analysis.BestRate })
 	switch {
 	case race:
-		loser := c.B
-		if c.Mean < 0 {
-			loser = c.A
+		at := func(name string) int {
+			return slices.IndexFunc(a.Arms, func(r analysis.ArmResult) bool { return r.Arm.Name == name })
 		}
-		if short := a.short(slices.IndexFunc(a.Arms, func(r analysis.ArmResult) bool { return r.Arm.Name == loser })); c.Separable &&
+		winner, loser := at(c.A), at(c.B)
+		if c.Mean < 0 {
+			winner, loser = loser, winner
+		}
+		if short := a.short(loser); c.Separable && a.Arms[winner].Diverged == 0 &&
 			!strings.Contains(headline, short+" is clearly worse than") && !strings.Contains(headline, "are clearly worse") {
 			t.Fatalf("headline %q: %s is not clearly worse", headline, short)
 		}

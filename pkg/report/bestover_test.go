@@ -133,6 +133,11 @@ func TestBestValue(t *testing.T) {
 				f.Diverged = 10
 			}
 		}, "", "no value of learning rate is left: each diverged in at least one seed"},
+		{"one diverged, and the others failed", func(arm int, _ uint64, f *reporttest.FakeRun) {
+			if arm < 4 {
+				fail(f)
+			}
+		}, "", "no value of learning rate with a result can be chosen"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -111,8 +111,10 @@ func (a *Report) BestValue(key string) (value, why string, err error) {
 		return "", "", fmt.Errorf("%s is not an axis of sweep %s", key, m.Name)
 	case a.Finished() == 0:
 		return "", "", fmt.Errorf("no results yet (0 of %s finished)", textutil.Count(a.Runs(), "run"))
-	case a.Best < 0:
+	case a.Best < 0 && a.AllDiverged():
 		return "", "", fmt.Errorf("no value of %s is left: each diverged in at least one seed", m.Axes[k].Label)
+	case a.Best < 0:
+		return "", "", fmt.Errorf("no value of %s with a result can be chosen", m.Axes[k].Label)
 	}
 	best := a.Arms[a.Best]
 	final := best.Of(analysis.FinalMetric)

@@ -309,6 +309,14 @@ func verdictCases() []verdictCase {
 			[]finding{{Section: line, Kind: analysis.Diverged, Arms: []int{0}, Steps: []int{7, 7, 7, 7}}, {Kind: analysis.Diverged, Arms: []int{1}, Count: 4, Of: 4}}, nil},
 		{"three diverge", reporttest.FakeSweep(4, reporttest.FakeArm{Name: "x", Run: diverged(.1, 1, 7)}, reporttest.FakeArm{Name: "y", Run: diverged(.1, 2, 7)}, reporttest.FakeArm{Name: "z", Run: diverged(.1, 3, 7)}),
 			finding{Kind: analysis.AllDiverged}, nil, nil},
+		{"two diverge and the others have no result", reporttest.FakeSweep(4, reporttest.FakeArm{Name: "x", Run: diverged(.1, 1, 7)},
+			reporttest.FakeArm{Name: "y", Run: diverged(.1, 2, 7)}, reporttest.FakeArm{Name: "z", Run: absent}),
+			finding{Kind: analysis.NoneCompared}, nil, []analysis.Kind{analysis.AllDiverged}},
+		{"a rate diverges and the other has no result", change(two(diverged(.1, 1, 7), absent), rates),
+			finding{Kind: analysis.NoneCompared, Keys: []string{analysis.RateKey}}, nil, []analysis.Kind{analysis.AllDiverged}},
+		{"an arm that diverged is better than the others", reporttest.FakeSweep(4, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.5, .01, 1)},
+			reporttest.FakeArm{Name: "y", Run: reporttest.Around(.5, .01, 2)}, reporttest.FakeArm{Name: "z", Run: diverged(.9, 3, 7)}),
+			finding{Kind: analysis.Race}, nil, []analysis.Kind{analysis.ClearlyWorse}},
 		{"several keys at once", change(reporttest.BaselineSweep(4), func(m *sweepdir.Manifest) { m.Varied = []string{"algorithm.loss_type", "train.max_grad_norm"} }),
 			finding{}, []finding{{Section: caveat, Kind: analysis.Confounded, Keys: []string{"algorithm.loss_type", "train.max_grad_norm"}}}, nil},
 		{"notes and added seeds", change(reporttest.BaselineSweep(4), func(m *sweepdir.Manifest) {
@@ -394,7 +402,7 @@ func TestEveryKindHasASentence(t *testing.T) {
 				facts = append(facts, fmt.Sprint(seed))
 			}
 			switch f.Kind {
-			case analysis.TunedArms, analysis.SharedRate, analysis.AllDiverged:
+			case analysis.TunedArms, analysis.SharedRate, analysis.AllDiverged, analysis.NoneCompared:
 				facts = f.Values
 			case analysis.RunMissing: // words for some states
 				facts = facts[len(f.Values):]
