@@ -360,7 +360,7 @@ func (a *Analysis) interactionFinding(c *Comparison) Finding {
 	}
 	if !c.Separable {
 		for i := range a.Comparisons {
-			if a.Comparisons[i].Kind == KindEffect {
+			if a.Comparisons[i].Kind == KindEffect && a.Comparisons[i].N > 0 {
 				f.Parts = append(f.Parts, a.mainEffect(&a.Comparisons[i]))
 			}
 		}
@@ -411,7 +411,8 @@ func (a *Analysis) finalFindings() []Finding {
 	finals := a.finals()
 	for i := range finals {
 		c := &finals[i]
-		if len(finals) > 1 && c.Kind != KindInteraction && !c.Aside && a.RateAxis() == nil {
+		empty := c.Kind == KindEffect && c.N == 0
+		if len(finals) > 1 && c.Kind != KindInteraction && !empty && !c.Aside && a.RateAxis() == nil {
 			out = append(out, a.FindingOf(c))
 		}
 	}

@@ -191,21 +191,19 @@ func (w words) IsSplit() bool {
 
 // Comparison is the comparison of the two arms, or the contrast of a grid.
 func (w words) Comparison() *analysis.Comparison {
-	kind := analysis.KindInteraction
-	switch {
-	case w.Kind == analysis.MainEffect:
-		kind = analysis.KindEffect
-	case len(w.Arms) > 1:
+	if len(w.Arms) > 1 {
 		return w.Find(w.Metric, w.Arms[0], w.Arms[1])
 	}
-	for i := range w.Comparisons {
-		c := &w.Comparisons[i]
-		ofKey := kind == analysis.KindInteraction || strings.HasPrefix(c.A, w.Keys[0]+" ")
-		if c.Kind == kind && c.Mean == w.Numbers.Mean && ofKey {
-			return c
+	i := slices.IndexFunc(w.Comparisons, func(c analysis.Comparison) bool {
+		if w.Kind == analysis.MainEffect {
+			return c.Kind == analysis.KindEffect && c.A == w.Keys[0]+" "+w.Shown(w.Factor(), 0)
 		}
+		return c.Kind == analysis.KindInteraction
+	})
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &w.Comparisons[i]
 }
 
 // Factor is the axis of the first key.
@@ -244,8 +242,12 @@ func (w words) Rivals() []words {
 // Most are the first of a list, which are the closest, for a headline; the tables have all.
 func (w words) Most(all []words) []words { return all[:min(len(all), mostNamed)] }
 
-// AheadOnTest are the differences of the best arm to the others on the test problems: "of 3e-5 by 3.3 points".
-func (w words) AheadOnTest() (out []string) {
+// AheadOnTest are the differences of the best arm to the others on the test problems where it is ahead of them: "of
+// 3e-5 by 3.3 points"; BehindOnTest those where it is behind: "3e-5 by 3.3 points".
+func (w words) AheadOnTest() []string  { return w.onTest(1, "of ") }
+func (w words) BehindOnTest() []string { return w.onTest(-1, "") }
+
+func (w words) onTest(sign float64, before string) (out []string) {
 	points := analysis.FormatOf(analysis.FinalMetric, 0)
 	var arms []int
 	for _, rival := range w.Rivals() {
@@ -255,8 +257,12 @@ func (w words) AheadOnTest() (out []string) {
 		arms = append(arms, worse.Arms[0])
 	}
 	for _, arm := range arms {
-		if c := w.Find(w.Metric, w.Best, arm); c != nil && c.Test != nil {
-			out = append(out, "of "+w.short(arm)+" by "+points.Difference(c.Test))
+		c := w.Find(w.Metric, w.Best, arm)
+		if c != nil && sign < 0 {
+			c = w.Find(w.Metric, arm, w.Best)
+		}
+		if c != nil && c.Test != nil && (c.Test.Mean > 0 || c.Test.Mean == 0 && sign > 0) {
+			out = append(out, before+w.short(arm)+" by "+points.Difference(c.Test))
 		}
 	}
 	return few(out)

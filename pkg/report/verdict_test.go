@@ -291,6 +291,15 @@ func verdictCases() []verdictCase {
 			}
 			return sw
 		}(), finding{Kind: analysis.Interaction}, nil, []analysis.Kind{analysis.Reversal}},
+		{"an unfinished grid", func() *sweepdir.Sweep {
+			sw := reporttest.GridSweep(2)
+			for i, s := range sw.Runs {
+				if s.Arm == 3 {
+					sw.Runs[i].Run, sw.Runs[i].State = nil, sweepdir.Missing
+				}
+			}
+			return sw
+		}(), finding{Kind: analysis.NoInteraction}, nil, []analysis.Kind{analysis.MainEffect}},
 		{"held by the clip", reporttest.ClipSweep(4),
 			finding{Kind: analysis.Ranking, Arms: []int{0}, Parts: []finding{{Kind: analysis.BeatenBy, Arms: []int{1, 0}}, {Kind: analysis.BeatenBy, Arms: []int{2, 0}}}},
 			[]finding{
@@ -566,6 +575,16 @@ func onTestOnly() *sweepdir.Sweep {
 	return sw
 }
 
+// onTestReversed has an arm with the highest mean that the test problems put behind another one.
+func onTestReversed() *sweepdir.Sweep {
+	sw := reporttest.FakeSweep(4, counted("x", 1024, 900, 905, 910, 900), counted("y", 1024, 930, 933, 901, 929),
+		counted("z", 1024, 500, 510, 505, 509))
+	for _, s := range sw.Runs {
+		s.Run.Result.Test.Sampled.AnswerReward = []float64{.8, .78, .4}[s.Arm] + .001*float64(s.Seed)
+	}
+	return sw
+}
+
 // The answer to a sweep of learning rates, in words.
 func TestRaceInWords(t *testing.T) {
 	a := mustReport(t, smollm2Rates())
@@ -605,6 +624,11 @@ func TestSentences(t *testing.T) {
 			`off-policy, with 4 updates a step and without a clip, "free" collapses: diverged in 4 of 4 seeds (step 70), ` +
 				`final reward 9.5% [8.1, 10.9], below the base level of 19.7%. With a clip the policy held in these seeds: ` +
 				`"symmetric" at 67.8% [64.6, 70.9] (the clip binds on 12.0% of the tokens)`},
+		{onTestReversed(), analysis.Race,
+			`"y" has the highest mean, 90.2% [87.8, 92.5] (90.2% when chosen by the other seeds), 4 seeds. "z" is clearly worse ` +
+				`than "x" (by 38.8 points [37.9, 39.8], p < 0.001) and than "y" (p < 0.001). "x" can still be the best: "x" ` +
+				`differs by at most 4.1 points. On the test problems it is ahead of "z" by 38.0 points [37.8, 38.2], and behind ` +
+				`"x" by 2.0 points [1.8, 2.2]`},
 	} {
 		a := mustReport(t, tt.sweep)
 		i := slices.IndexFunc(a.Findings, func(f finding) bool { return f.Kind == tt.kind })
