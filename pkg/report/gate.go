@@ -59,7 +59,7 @@ type LedgerLine struct {
 //
 // The answer is keep if the difference is positive with the probability 1 - Level, or with nonInferior
 // above -margin. It is discard if with 95% a gain is below margin, or with nonInferior there is none; or
-// if a run of the candidate diverged.
+// if a run of the candidate diverged, one without a pair too.
 //
 // The same pairs of runs are one try, however often they are asked about. If another process has the
 // incumbent's folder, the error is a [*rundir.LockedError].
@@ -95,7 +95,12 @@ func (t *Trial) answer() {
 	level := textutil.Exponent(strconv.FormatFloat(t.Level, 'g', 2, 64))
 	atLeast := fmt.Sprintf("at least %s at the level %s of try %d", points(t.AtLeast), level, t.Try)
 	atMost := fmt.Sprintf("at most %s (95%%)", points(t.AtMost))
-	diverged := t.Analysis.Arms[0].Diverged
+	diverged := 0 // also without a pair
+	for _, s := range t.A.Runs {
+		if s.State == rundir.StateDiverged {
+			diverged++
+		}
+	}
 	enough, tooLittle := t.AtLeast > 0, t.AtMost < t.Margin
 	if t.NonInferior {
 		enough, tooLittle = t.AtLeast > -t.Margin, t.AtMost < 0
@@ -103,7 +108,7 @@ func (t *Trial) answer() {
 	switch {
 	case diverged > 0:
 		t.Answer = Discard
-		t.Reason = fmt.Sprintf("%d of the candidate's %s diverged", diverged, textutil.Count(len(t.Seeds), "run"))
+		t.Reason = fmt.Sprintf("%d of the candidate's %s diverged", diverged, textutil.Count(len(t.A.Runs), "run"))
 	case t.Identical():
 		t.Answer, t.Reason = Discard, "the candidate's runs are the incumbent's, to the bit"
 	case enough && t.NonInferior:

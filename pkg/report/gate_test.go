@@ -68,16 +68,18 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
-	t.Run("diverged", func(t *testing.T) {
-		dir := t.TempDir()
-		a := sideOf(t, dir+"/a", rate(3e-3), .90, .92, .91, .89)
-		a.Runs[1].State, a.Runs[1].Run.Result.Status = rundir.StateDiverged, rundir.StateDiverged
-		trial, err := Decide(a, sideOf(t, dir+"/b", nil, low...), 0, false)
-		expect.OK(t, err)
-		if trial.Answer != Discard || !strings.HasPrefix(trial.Reason, "1 of the candidate's 4 runs diverged") {
-			t.Errorf("%s: %s", trial.Answer, trial.Reason)
-		}
-	})
+	for _, k := range []int{1, 4} { // the last has no pair
+		t.Run("diverged", func(t *testing.T) {
+			dir := t.TempDir()
+			a := sideOf(t, dir+"/a", rate(3e-3), .90, .92, .91, .89, .90)
+			a.Runs[k].State, a.Runs[k].Run.Result.Status = rundir.StateDiverged, rundir.StateDiverged
+			trial, err := Decide(a, sideOf(t, dir+"/b", nil, low...), 0, false)
+			expect.OK(t, err)
+			if trial.Answer != Discard || !strings.HasPrefix(trial.Reason, "1 of the candidate's 5 runs diverged") {
+				t.Errorf("%s: %s", trial.Answer, trial.Reason)
+			}
+		})
+	}
 }
 
 // A try is counted once, the incumbent's arms apart, and later tries ask for more.
