@@ -69,6 +69,14 @@ type VerdictPair struct {
 	PSequential *float64 `json:"p_sequential,omitempty"` // over the planned looks
 }
 
+// p is the p value that decides: over the planned looks where there are any.
+func (p VerdictPair) p() float64 {
+	if p.PSequential != nil {
+		return *p.PSequential
+	}
+	return p.PAdjusted
+}
+
 // VerdictStep takes a pair out of the test; see [stats.OrderedStep].
 type VerdictStep struct {
 	A         string  `json:"a"`
@@ -150,7 +158,7 @@ func (o VerdictOptions) family(at path) (r VerdictResult, err error) {
 			return r, at.field("arms").field(b.Name).errorf("no seed in common with %s (%s)",
 				textutil.Printable(a.Name, 43), `list an arm without final values in "stopped"`)
 		}
-		if has := seedsOf(d); test.N > 1 && seeds == nil {
+		if has := stats.FiniteAt(d); test.N > 1 && seeds == nil {
 			seeds = has
 		} else if test.N > 1 && !slices.Equal(seeds, has) {
 			r.Weight = 0
@@ -321,14 +329,4 @@ func adjust(tests []*VerdictTest, weight float64) {
 			tests[j].PAdjusted = math.NaN()
 		}
 	}
-}
-
-// seedsOf lists the seeds that have a difference.
-func seedsOf(d []float64) (seeds []int) {
-	for s, v := range d {
-		if stats.IsFinite(v) {
-			seeds = append(seeds, s)
-		}
-	}
-	return seeds
 }

@@ -256,6 +256,21 @@ func TestVerdictOfPlannedLooks(t *testing.T) {
 	if c.Pairs[0].PAdjusted <= c.Pairs[0].P {
 		t.Error("the stopped arm left the family")
 	}
+	// The weight of a look is 0 if its pairs do not have the same seeds.
+	const uneven = `{"arms": {"a": [0.9,0.8,0.9], "b": [0.5,null,0.3], "c": [0.1,0.2,0.1]}`
+	c, at := pairsOf(t, uneven+`, "looks": [3]}`), pairsOf(t, uneven+`}`)
+	for j, p := range c.Pairs {
+		same(t, "uneven seeds", []float64{*p.PSequential}, []float64{at.Pairs[j].PAdjusted})
+	}
+	// What the page says of a pair follows from the looks: what is separated at 5% need not be at half of it.
+	o := VerdictOptions{Arms: []VerdictArm{{"a", []float64{.9, .8, .9}}, {"b", []float64{.5, .6, .6}}}, Weight: .5, Margin: .02, Looks: []int{3, 6}}
+	r, err := Verdict(o)
+	expect.OK(t, err)
+	text := textOf(t, r)
+	textHas(t, text, "0 are separated over the planned looks", "can each be the best: a, b.")
+	if got := r.outcomes()[0]; got != "open" || r.Pairs[0].PAdjusted > stats.Alpha || strings.Contains(text, "with Holm's test (the weight 0)") {
+		t.Errorf("%s with p %v, by itself %v: %s", got, *r.Pairs[0].PSequential, r.Pairs[0].P, text)
+	}
 }
 
 // For any values the results are in their ranges, and the signs follow the order of the arms.

@@ -27,9 +27,9 @@ func (r VerdictResult) outcomes() []string {
 			out[j] = "stopped"
 		case pair.N < 2:
 			out[j] = "one seed"
-		case pair.PAdjusted <= stats.Alpha && pair.Mean > 0:
+		case pair.p() <= stats.Alpha && pair.Mean > 0:
 			out[j] = armName(pair.A) + " is higher"
-		case pair.PAdjusted <= stats.Alpha:
+		case pair.p() <= stats.Alpha:
 			out[j] = armName(pair.B) + " is higher"
 		case same[j] <= stats.Alpha:
 			out[j] = "the same within " + short(r.Margin)
@@ -77,7 +77,7 @@ func (r VerdictResult) WriteText(w io.Writer) error {
 		page.Means = append(page.Means, mean)
 		page.Values = append(page.Values, strings.Join(listOf(cell)(a.Values), " "))
 		if len(a.Values) > 0 && !slices.ContainsFunc(r.Pairs, func(p VerdictPair) bool {
-			return p.PAdjusted <= stats.Alpha && (p.Mean > 0 && p.B == a.Name || p.Mean < 0 && p.A == a.Name)
+			return p.p() <= stats.Alpha && (p.Mean > 0 && p.B == a.Name || p.Mean < 0 && p.A == a.Name)
 		}) {
 			page.Unbeaten = append(page.Unbeaten, armName(a.Name))
 		}
@@ -86,7 +86,7 @@ func (r VerdictResult) WriteText(w io.Writer) error {
 		if pair.MeanSquare > page.Largest.MeanSquare {
 			page.Largest = pair
 		}
-		page.Separated += below(pair.PAdjusted)
+		page.Separated += below(pair.p())
 		page.ByHolm += below(r.Holm[j])
 		page.ByItself += below(pair.P)
 	}

@@ -45,7 +45,7 @@ func LooksAt(seeds []int) []Look {
 // resolution. A pair is two indexes of arms; an arm has a value a seed, and may have fewer than the
 // others, or NaN. A comparison without a value in either arm beyond the look before it has p 1 and
 // stays in the family, as do all comparisons of an arm that is out: in a race, an arm that another
-// has beaten at a look before.
+// has beaten at a look before. At a look whose comparisons do not have the same seeds the weight is 0.
 func Sequential(arms [][]float64, pairs [][2]int, race bool, looks []Look, weight, resolution float64) []float64 {
 	out := make([]float64, len(pairs))
 	for j := range out {
@@ -56,6 +56,8 @@ func Sequential(arms [][]float64, pairs [][2]int, race bool, looks []Look, weigh
 	for _, look := range looks {
 		p, q := make([]float64, len(pairs)), make([]float64, len(pairs))
 		means := make([]float64, len(pairs))
+		own := weight
+		var seeds []int // that the first comparison has
 		for j, pair := range pairs {
 			a, b := arms[pair[0]], arms[pair[1]]
 			p[j], q[j] = 1, -1
@@ -65,10 +67,16 @@ func Sequential(arms [][]float64, pairs [][2]int, race bool, looks []Look, weigh
 			}
 			if e := StudentT(d, resolution); IsFinite(e.P) {
 				p[j], q[j], means[j] = e.P, MeanSquare(d), e.Mean
+				has := FiniteAt(d)
+				if seeds == nil {
+					seeds = has
+				} else if !slices.Equal(seeds, has) {
+					own = 0
+				}
 			}
 		}
 		beaten := slices.Clone(isOut)
-		for j, adjusted := range Ordered(p, q, weight) {
+		for j, adjusted := range Ordered(p, q, own) {
 			out[j] = min(out[j], adjusted*Alpha/look.Level)
 			switch {
 			case !race || adjusted > look.Level:

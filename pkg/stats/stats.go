@@ -56,6 +56,16 @@ func Finite(x []float64) []float64 {
 	return out
 }
 
+// FiniteAt lists the places of the finite values of x.
+func FiniteAt(x []float64) (places []int) {
+	for i, v := range x {
+		if IsFinite(v) {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
 // IsFinite reports whether v is neither NaN nor infinite.
 func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
