@@ -196,13 +196,24 @@ func otherEvaluation(differing []Differing, runs []*rundir.Run) []Differing {
 	})
 	return slices.DeleteFunc(slices.Clone(differing), func(d Differing) bool {
 		switch {
-		case strings.HasPrefix(d.Key, "eval."), d.Key == problemsKey, d.Key == validationKey:
+		case d.Key == problemsKey, d.Key == validationKey, isEvalKey(d.Key):
 			return false
 		case strings.HasPrefix(d.Key, "data."):
 			return !otherProblems && (hashed || !slices.Contains(problemKeys, d.Key))
 		}
 		return true
 	})
+}
+
+// isEvalKey: the key changes how the last validation is sampled or what is right in it. Others say how often there are
+// evaluations, of what else, and what is kept of them.
+func isEvalKey(key string) bool {
+	for _, k := range evalKeys {
+		if k.key == key {
+			return true
+		}
+	}
+	return slices.Contains([]string{"eval.final_size", "eval.final_samples", "eval.samples"}, key)
 }
 
 // problemKeys select the problems of an evaluation.

@@ -198,6 +198,32 @@ func TestSidesThatCantBeTested(t *testing.T) {
 	}
 }
 
+// Sides may differ in what does not change the last sampled evaluation: how often there are others, and what is kept.
+func TestSidesEvaluatedAlike(t *testing.T) {
+	x := []float64{.75, .78, .75, .735}
+	for key, change := range map[string]func(e *config.Eval){
+		"":                   func(e *config.Eval) { e.EveryNSteps, e.SaveSamples, e.Greedy = 7, 3, !e.Greedy },
+		"eval.temperature":   func(e *config.Eval) { e.Temperature = .5 },
+		"eval.top_p":         func(e *config.Eval) { e.TopP = .9 },
+		"eval.top_k":         func(e *config.Eval) { e.TopK = 9 },
+		"eval.min_tokens":    func(e *config.Eval) { e.MinTokens = 3 },
+		"eval.max_tokens":    func(e *config.Eval) { e.MaxTokens = 9 },
+		"eval.final_size":    func(e *config.Eval) { e.FinalSize = 2048 },
+		"eval.final_samples": func(e *config.Eval) { e.FinalSamples = 4 },
+		"eval.samples":       func(e *config.Eval) { e.Samples = 4 },
+		"eval.reward":        func(e *config.Eval) { e.Reward = "judge" },
+	} {
+		dir := t.TempDir()
+		a := sideOf(t, dir+"/a", func(c *config.Config) { change(&c.Eval) }, x...)
+		_, err := NewTest(a, sideOf(t, dir+"/b", nil, x...), 0)
+		if key == "" {
+			expect.OK(t, err)
+		} else if err == nil || !strings.Contains(err.Error(), "were not evaluated alike") || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
 // The runs of a side may be of several versions, which a note says; versions that are the sides are what is compared.
 func TestSidesOfSeveralVersions(t *testing.T) {
 	x := []float64{.75, .78, .75, .735}
