@@ -25,6 +25,11 @@ func (a *Analysis) looks() []sweepdir.Look {
 	return m.Looks[:m.LooksTaken()]
 }
 
+// HasLookLevels reports whether intervals of differences are at the levels of planned looks instead of 95%.
+func (a *Analysis) HasLookLevels() bool {
+	return slices.ContainsFunc(a.Comparisons, func(c Comparison) bool { return c.Level > 0 && c.Level != stats.Alpha })
+}
+
 // isTested reports whether a look was taken that tests.
 func (a *Analysis) isTested() bool {
 	taken := a.looks()

@@ -43,7 +43,10 @@ func TestCaptionsHaveTwoLines(t *testing.T) {
 	for i := range failed.Arms {
 		failed.Arms[i].Failed = 3
 	}
+	looks := reporttest.DrawnSweep(12, axes, half...)
+	looks.Manifest.Looks = []sweepdir.Look{{Seeds: 4, Level: .025}, {Seeds: 12, Level: .025}}
 	for name, a := range map[string]*analysis.Analysis{
+		"looks": mustAnalyse(t, looks),
 		"rates": mustAnalyse(t, reporttest.DrawnSweep(4, axes, reporttest.RateArms()...)), "long names": mustAnalyse(t, reporttest.DrawnSweep(12, axes, long...)), "half": mustAnalyse(t, reporttest.DrawnSweep(12, axes, half...)),
 		"failed": failed, "map": mustAnalyse(t, reporttest.DrawnSweep(12, wide, widened...)), "panels": mustAnalyse(t, reporttest.DrawnSweep(2, nil, reporttest.ManyArms(9)...)),
 		"one seed": mustAnalyse(t, reporttest.DrawnSweep(1, nil, reporttest.ManyArms(2)...)),

@@ -55,7 +55,11 @@ func pairedDifference(v *view) *figure {
 	}
 	v.fitRows(fig, rowInches)
 	if v.severalSeeds() {
-		fig.caption = []string{v.meanAndInterval(counts, true) + "; filled: separable from 0 " +
+		mean := v.meanAndInterval(counts, true)
+		if v.HasLookLevels() {
+			mean = meanWith(" with its interval (Student's t) at 100% less the level of its last planned look", counts, true)
+		}
+		fig.caption = []string{mean + "; filled: separable from 0 " +
 			"at the 5% level after the adjustment; small circles: each seed."}
 	}
 	fig.caption = append(fig.caption, "1 point = 1% of "+heldOut(atEnd(v.runs))+".")

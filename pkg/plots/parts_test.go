@@ -54,6 +54,9 @@ func TestCaptionsSayWhatIsShown(t *testing.T) {
 	arms = reporttest.RateArms()
 	arms[1].Left = 2
 	mixed := mustAnalyse(t, reporttest.DrawnSweep(4, axes, arms...))
+	looks := reporttest.DrawnSweep(4, axes, reporttest.RateArms()...)
+	looks.Manifest.Looks = []sweepdir.Look{{Seeds: 2, Level: .025}, {Seeds: 4, Level: .025}}
+	looked := mustAnalyse(t, looks)
 	tests := []struct {
 		name  string
 		a     *analysis.Analysis
@@ -68,6 +71,7 @@ func TestCaptionsSayWhatIsShown(t *testing.T) {
 			[]string{"Seeds 1, 2, 3, 4.", "Diverged: learning rate 1e-2 (4 of 4 runs, step 20)."}},
 		{"intervals of the final reward", rates, "final_vs_lr.png", []string{"95% interval (Student's t)", "n = 4 seeds"}, []string{"finished"}, nil},
 		{"a difference", rates, "paired_difference.png", []string{"n = 4 seeds", "95% interval (Student's t)", "adjustment", "5% level", "1% of 1024 held-out problems"}, nil, nil},
+		{"planned looks", looked, "paired_difference.png", []string{"seeds with its interval (Student's t) at 100% less the level of its last planned look"}, []string{"95%"}, nil},
 		{"half a sweep", half, "validation_reward.png", []string{"Mean over n = 3 to 4 seeds", "Not finished: 5 of 20 runs."}, []string{"Diverged"},
 			[]string{"Not finished: learning rate 3e-4 (1 of 4 runs), learning rate 1e-2 (4 of 4 runs).", "Means are over the runs that have ended"}},
 		{"half a sweep, by rate", half, "final_vs_lr.png", []string{"Mean over n = 3 to 4 seeds", "Not finished: 5 of 20 runs."}, nil, []string{"learning rate 3e-4 (1 of 4 runs)"}},

@@ -201,7 +201,10 @@ func meanOver(counts []int) string { return "Mean over n = " + textutil.Span(cou
 
 // meanAndInterval is [meanOver] with the interval, if it is drawn or written next to the data.
 func (v *view) meanAndInterval(counts []int, written bool) string {
-	interval := " with its 95% interval (Student's t)"
+	return meanWith(" with its 95% interval (Student's t)", counts, written)
+}
+
+func meanWith(interval string, counts []int, written bool) string {
 	switch {
 	case slices.Min(counts) >= leastSeeds:
 	case slices.Max(counts) >= leastSeeds || written:

@@ -199,9 +199,7 @@ const mostPairs = 15
 // all other metrics.
 func (a *Report) comparisonsTable(final bool) Table {
 	head, interval, confidence := "mean difference [95% interval]", "95% interval", "95%"
-	if slices.ContainsFunc(a.Comparisons, func(c analysis.Comparison) bool {
-		return c.Level > 0 && c.Level != stats.Alpha
-	}) {
+	if a.HasLookLevels() {
 		head, confidence = "mean difference [interval]", "that"
 		interval = "interval, at 100% less the level of its last planned look,"
 	}
