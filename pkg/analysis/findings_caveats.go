@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -55,13 +56,23 @@ func (a *Analysis) measures() []Finding {
 		}
 		out = append(out, f)
 	}
-	if n := len(m.Seeds); n < fewSeeds {
+	if n := a.claimSeeds(); n < fewSeeds {
 		out = append(out, Finding{Kind: FewSeeds, Count: n})
 	}
 	if n := a.Arms[0].Problems; !crossed && a.SameProblems() && n > 0 && n < fewProblems && len(a.Arms) > 1 {
 		out = append(out, Finding{Kind: FewProblems, Count: n})
 	}
 	return append(out, Finding{Kind: ChosenOnValidation})
+}
+
+// claimSeeds is the number of seeds that claims are made from: fewer than the sweep has where some chose points, were
+// added, or have not ended.
+func (a *Analysis) claimSeeds() int {
+	n := 0
+	for _, c := range a.finals() {
+		n = max(n, c.N)
+	}
+	return cmp.Or(n, len(a.Sweep.Manifest.Seeds))
 }
 
 // onTest lists the differences that are separable on the validation problems, and not on the test problems
@@ -97,7 +108,7 @@ func (a *Analysis) unequalSpread() []Finding {
 			narrowest = i
 		}
 	}
-	if widest < 0 || len(a.Sweep.Manifest.Seeds) >= unequalSpreadAt {
+	if widest < 0 || a.claimSeeds() >= unequalSpreadAt {
 		return nil
 	}
 	wide, narrow := a.Arms[widest].Of(FinalMetric), a.Arms[narrowest].Of(FinalMetric)

@@ -338,9 +338,14 @@ func verdictCases() []verdictCase {
 		{"two sets of added seeds", change(reporttest.BaselineSweep(6), func(m *sweepdir.Manifest) {
 			m.Added = []sweepdir.Addition{{Seeds: []uint64{4, 5, 6}, Finished: 6, Runs: 6}}
 		}), finding{Kind: analysis.Beats, Arms: []int{1, 0}, Numbers: number(3, .143, .128, .159)}, []finding{
+			{Section: caveat, Kind: analysis.FewSeeds, Count: 3},
 			{Section: caveat, Kind: analysis.SeedsAlone, Seeds: []uint64{4, 5, 6}, Parts: []finding{{Kind: analysis.Beats, Arms: []int{1, 0}}}},
 			{Section: caveat, Kind: analysis.SeedsPooled, Count: 6},
 		}, nil},
+		{"spreads of seeds that were added", change(reporttest.FakeSweep(8, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.5, .1, 1)},
+			reporttest.FakeArm{Name: "y", Run: reporttest.Around(.9, .01, 2)}), func(m *sweepdir.Manifest) {
+			m.Added = []sweepdir.Addition{{Seeds: []uint64{5, 6, 7, 8}, Finished: 8, Runs: 8}}
+		}), finding{}, []finding{{Section: caveat, Kind: analysis.UnequalSpread, Arms: []int{0, 1}}}, nil},
 		{"planned looks", planned(8, 0), finding{Kind: analysis.Race}, []finding{
 			{Section: caveat, Kind: analysis.Looks, Count: 2, Of: 3, Steps: []int{4, 8, 16}, Parts: []finding{
 				{Kind: analysis.LookOut, Arms: []int{1, 0}, Count: 4, Values: []string{sweepdir.OutBeaten}},
