@@ -123,7 +123,7 @@ const (
 	IntervalsCrossed   Kind = "intervals_and_problems"     // the same, where differences cover other problems too
 	AdjustedPlanned    Kind = "adjusted_over_comparisons"  // Count; Values: the method
 	AdjustedAll        Kind = "adjusted_over_all_pairs"    // the same; because the results chose the anchor
-	NotOnTest          Kind = "not_repeated_on_test"       // Parts: pairs with the Numbers of the test problems
+	NotOnTest          Kind = "not_repeated_on_test"       // Parts: pairs or contrasts with the Numbers of the test problems
 	FewProblems        Kind = "few_problems"               // Count
 	UnequalSpread      Kind = "unequal_spread"             // Arms: the widest, the narrowest
 	SurvivorsBiased    Kind = "survivors_biased"           // halving chose the arms that were ahead

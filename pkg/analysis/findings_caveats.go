@@ -81,11 +81,11 @@ func (a *Analysis) onTest() []Finding {
 	f := Finding{Kind: NotOnTest}
 	for i := range a.Comparisons {
 		c := &a.Comparisons[i]
-		if c.Kind != KindPair || !c.Separable || c.Test == nil || c.Test.N < 2 || c.Metric != FinalMetric.Name {
+		if !c.Separable || c.Test == nil || c.Test.N < 2 || c.Metric != FinalMetric.Name {
 			continue
 		}
 		if c.Mean > 0 && c.Test.Lo <= 0 || c.Mean < 0 && c.Test.Hi >= 0 {
-			part := a.pairFinding(c)
+			part := a.FindingOf(c)
 			part.Numbers = c.Test
 			f.Parts = append(f.Parts, part)
 		}

@@ -603,6 +603,20 @@ func TestRaceInWords(t *testing.T) {
 	wantFinding(t, a, finding{Kind: analysis.FewProblems, Count: 128})
 	wantFinding(t, a, finding{Kind: analysis.SeedsSee, Count: 4, Of: 84})
 	wantFinding(t, mustReport(t, onTestOnly()), finding{Kind: analysis.NotOnTest, Parts: []finding{{Kind: analysis.Beats, Arms: []int{1, 0}}}})
+	grid := reporttest.GridSweep(4)
+	for i, s := range grid.Runs {
+		s.Run.Result.Test.Sampled.AnswerReward = .8 + .001*float64(i%3)
+	}
+	a = mustReport(t, grid)
+	wantFinding(t, a, finding{Kind: analysis.NotOnTest, Parts: []finding{
+		{Kind: analysis.MainEffect, Keys: []string{"loss_type", "length_normalization"}},
+		{Kind: analysis.MainEffect, Keys: []string{"length_normalization", "loss_type"}}, {Kind: analysis.Reversal}}})
+	for _, want := range []string{"p < 0.001; on the test problems 0.0 points [-0.3, 0.2])", "the effect of loss_type depends on " +
+		"length_normalization on the validation problems only: on the test problems of the same runs the difference is"} {
+		if !strings.Contains(a.Verdict.text(), want) {
+			t.Errorf("no %q in %s", want, a.Verdict.text())
+		}
+	}
 	wantFinding(t, mustReport(t, collapsing()), finding{Kind: analysis.CollapseRate, Parts: []finding{
 		{Kind: analysis.SeedsCollapsed, Arms: []int{1}, Count: 6, Of: 8}, {Kind: analysis.SeedsCollapsed, Arms: []int{0, 2}, Of: 8},
 		{Kind: analysis.CollapsesMore, Arms: []int{1, 0, 2}}}})
