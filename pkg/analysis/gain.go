@@ -147,7 +147,7 @@ func (a *Analysis) gainSources(arm int, m gainMetrics) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{Kind: GainSources, Arms: []int{arm}, Metric: m.answer[1].Name, Numbers: &total}
-	if a.Arms[arm].Of(m.format).N == 0 {
+	if a.Arms[arm].Of(m.format).N < total.N { // means over fewer seeds would not add up to the gain
 		return f, true
 	}
 	f.Parts = []Finding{a.armFinding(GainByFormat, arm, m.format), a.armFinding(GainByAnswers, arm, m.answers)}

@@ -79,7 +79,11 @@ func gainsBySeed(runs []*rundir.Run, infos []analysis.RunInfo) Table {
 		if n := len(parts[0]); n > 1 {
 			cells := []string{"mean ± sd", decoding}
 			for _, values := range parts {
-				m, sd, _ := stats.MeanSD(values)
+				m, sd, of := stats.MeanSD(values)
+				if of < n { // without a formatted completion there are no parts
+					cells = append(cells, analysis.Absent)
+					continue
+				}
 				cells = append(cells, analysis.Decimals(m, 3)+" ± "+analysis.Decimals(sd, 3))
 			}
 			t.add(append(cells, "", "")...)

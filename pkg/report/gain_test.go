@@ -114,6 +114,24 @@ func TestGainOfHalfASweep(t *testing.T) {
 	}
 }
 
+// Without a formatted completion in one of the seeds, the parts of the others do not add up to the gain of all.
+func TestGainWithoutPartsInASeed(t *testing.T) {
+	sw := reporttest.FakeSweep(3, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.7, .01, 1)})
+	none := &sw.Runs[1].Run.Result.Initial.Sampled
+	*none = rundir.Counts{N: none.N, ErrorNum: none.N, Unformatted: none.N}
+	sw.Runs[1].Run.Evals[0].Sampled = *none
+	a := mustReport(t, sw)
+	f := a.FindingsOf(analysis.GainSources)[0]
+	if got := a.sentence(f); !strings.Contains(got, "in some of the seeds no completion was formatted before training") || strings.Contains(got, "by format") {
+		t.Error(got)
+	}
+	runs := analysis.RunsOf(sw.Runs)
+	table := gainsBySeed(runs, make([]analysis.RunInfo, len(runs)))
+	if text := table.Markdown(); !strings.Contains(text, " | n/a | n/a |  |  |") || !strings.Contains(text, "| mean ± sd | sampled | 0.") {
+		t.Error(text)
+	}
+}
+
 // The summary of a run has a row for each set, and what its gain is made of.
 func TestSetsInSummary(t *testing.T) {
 	r := withSets(reporttest.BaselineSweep(1)).Runs[0].Run
