@@ -68,6 +68,9 @@ func FormatOf(m *Metric, completions int, of ...float64) NumberFormat {
 	return NumberFormat{factor: 1, digits: DigitsFor(largest), unit: m.unit}
 }
 
+// Plain prints numbers without a unit, with this number of decimals.
+func Plain(digits int) NumberFormat { return NumberFormat{factor: 1, digits: digits} }
+
 // DigitsFor is the number of decimals that show three digits of v, at most 6.
 func DigitsFor(v float64) int {
 	if v = math.Abs(v); v == 0 || !stats.IsFinite(v) {

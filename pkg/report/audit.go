@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -102,9 +103,19 @@ func change(p analysis.AuditPassAt) string {
 	return fmt.Sprintf("from %s to %s", analysis.Percent(p.Base.Mean), analysis.Percent(p.Trained.Mean))
 }
 
-// problems is an interval of a number of problems: "-3 to 9 of 1024".
+// problems is an interval of a number of problems: "-3 to 9 of 1024". Below 1 an end has a decimal, because the verdict
+// depends on which side of 0 it is.
 func (a *Audit) problems(i analysis.Interval) string {
-	return fmt.Sprintf("%.0f to %.0f of %d", i.Lo, i.Hi, a.Problems)
+	if !stats.IsFinite(i.Lo) || !stats.IsFinite(i.Hi) {
+		return analysis.Absent
+	}
+	end := func(v float64) string {
+		if v != 0 && math.Abs(v) < 1 {
+			return analysis.Plain(1).Bare(v)
+		}
+		return analysis.Plain(0).Bare(v)
+	}
+	return fmt.Sprintf("%s to %s of %d", end(i.Lo), end(i.Hi), a.Problems)
 }
 
 // part is a part of the verdict in a few words, and the numbers behind it.
@@ -171,13 +182,14 @@ func (a *Audit) passAt() {
 }
 
 func (a *Audit) solved() {
+	n := analysis.Plain(1)
 	for _, s := range []struct {
 		what string
 		analysis.AuditSolved
 		verdict string
 	}{{"newly solvable", a.New, "new problems"}, {"lost", a.Lost, "problems lost"}} {
 		a.add(fmt.Sprintf("Problems %s in %s, beyond chance", s.what, textutil.Count(a.Samples, "completion")),
-			fmt.Sprintf("%.1f [%.1f, %.1f] of %d: %.1f observed, %.1f by chance", s.Beyond.Mean, s.Beyond.Lo, s.Beyond.Hi,
+			fmt.Sprintf("%s%s of %d: %.1f observed, %.1f by chance", n.Bare(s.Beyond.Mean), n.Interval(s.Beyond.Lo, s.Beyond.Hi),
 				a.Problems, s.Observed, s.ByChance),
 			direction(s.Beyond, s.verdict, "fewer than by chance", "as by chance"))
 	}
