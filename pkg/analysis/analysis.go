@@ -136,7 +136,7 @@ type Analysis struct {
 	Sweep *sweepdir.Sweep `json:"-"`
 	Arms  []ArmResult     `json:"arms"` // in the manifest's order
 	// Best indexes the arm of the best mean final validation reward among those that
-	// are not controls and did not diverge; -1 where there is none.
+	// are not controls and did not diverge; -1 where there is none, and in a ladder.
 	Best int `json:"best"`
 	// BestBadge is what tables call that arm: "best" only where it beats every other
 	// arm with a result, else what can be said of its mean. It is empty where there is
@@ -204,8 +204,9 @@ func compare(sw *sweepdir.Sweep, margin float64) (*Analysis, error) {
 		}
 	}
 	a.levels()
-	a.Best, a.BestChosen = bestArm(a.Arms, isCandidate), a.bestChosen()
+	a.BestChosen = math.NaN()
 	if a.Ladder() == nil { // its arms have different problems
+		a.Best, a.BestChosen = bestArm(a.Arms, isCandidate), a.bestChosen()
 		a.compareArms()
 	}
 	return a, nil

@@ -421,7 +421,7 @@ func (a *Analysis) finalFindings() []Finding {
 
 // limits reports that the measure has no room left.
 func (a *Analysis) limits() []Finding {
-	if len(a.Arms) < 2 {
+	if len(a.Arms) < 2 || a.Ladder() != nil {
 		return nil
 	}
 	ceiling, floor := true, true

@@ -173,6 +173,8 @@ func verdictCases() []verdictCase {
 				{Kind: analysis.RungConverged, Arms: []int{1}, Values: []string{"3"}, Count: 3, Of: 4},
 				{Kind: analysis.RungConverged, Arms: []int{2}, Values: []string{"4"}, Count: 2, Of: 4},
 			}}, nil, []analysis.Kind{analysis.Beats, analysis.Open, analysis.BeatenBy, analysis.AdjustedAll, analysis.Trend}},
+		{"a ladder at the ceiling", ladder(finals(.2, .99, .98, .99, .99), finals(.2, .98, .99, .99, .99)),
+			finding{Kind: analysis.LadderTop, Values: []string{"3"}}, nil, []analysis.Kind{analysis.AtCeiling}},
 		{"a ladder without a rung", ladder(finals(.2, .5, .5, .6, .5), finals(.2, .3, .3, .3, .2)),
 			finding{Kind: analysis.LadderTop, Parts: []finding{{Kind: analysis.RungConverged}, {Kind: analysis.RungConverged}}}, nil, nil},
 		{"a clear difference", reporttest.BaselineSweep(4),
@@ -378,6 +380,9 @@ func TestFindings(t *testing.T) {
 				wantFinding(t, a, f)
 			}
 			neverFinding(t, a, tt.never...)
+			if a.Ladder() != nil && (a.Best >= 0 || strings.Contains(a.Verdict.text(), "best arm")) {
+				t.Errorf("the arms of a ladder have different problems, and the best is %d: %s", a.Best, a.Verdict.text())
+			}
 		})
 	}
 }
