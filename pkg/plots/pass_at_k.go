@@ -17,6 +17,7 @@ const (
 	atKNote  = "pass@k: the chance that at least one of k completions of a problem is right. maj@k, dashed: the chance that " +
 		"their most frequent answer is. A trained policy whose pass@k is below that of its base for large k is more reliable " +
 		"on problems that the base could solve too."
+	bandOfOne = "Bands: 95% intervals over the problems."
 )
 
 // Before and after training are black and blue; maj@k is dashed.
@@ -150,11 +151,12 @@ func interpolated(s analysis.Series, x float64) float64 {
 func passAtK(v *view) *figure {
 	fig := &figure{title: atKTitle, width: v.width(pageWidth), panelHeight: pageHeight, notes: []string{atKNote}}
 	var panels []*panel
+	var counts []int // of the runs of each panel
 	for _, a := range v.arms {
 		if runs := slices.DeleteFunc(slices.Clone(a.settled()), func(r *rundir.Run) bool { return !hasAtK(r) }); len(runs) > 0 {
 			p := atKPanel(runs)
 			p.title = a.Name()
-			panels = append(panels, p)
+			panels, counts = append(panels, p), append(counts, len(runs))
 		}
 	}
 	if len(panels) == 0 {
@@ -181,9 +183,12 @@ func passAtK(v *view) *figure {
 	if len(panels) == 1 {
 		panels[0].title += panels[0].value
 	}
-	fig.caption = []string{oneSeed}
-	if v.severalSeeds() {
-		fig.caption[0] = v.meanAndInterval(v.seedCounts(false), false) + "."
+	fig.caption = []string{"One run an arm. " + bandOfOne}
+	if slices.Max(counts) > 1 {
+		fig.caption[0] = v.meanAndInterval(counts, false) + "."
+		if slices.Min(counts) == 1 {
+			fig.caption[0] = strings.TrimSuffix(fig.caption[0], ".") + "; of one run, the interval over the problems."
+		}
 	}
 	fig.caption = append(fig.caption, "Each point: "+heldOut(atEnd(v.runs))+", "+analysis.SampledAt(v.runs)+".")
 	return fig
@@ -191,19 +196,19 @@ func passAtK(v *view) *figure {
 
 // runsPassAtK is the figure of one run, or of several seeds of one arm.
 func runsPassAtK(runs []*rundir.Run) (*figure, error) {
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r *rundir.Run) bool { return !hasAtK(r) })
 	infos, err := analysis.ReadSeedInfos(runs)
 	if err != nil {
 		return nil, err
 	}
-	runs = slices.DeleteFunc(slices.Clone(runs), func(r *rundir.Run) bool { return !hasAtK(r) })
 	fig := &figure{width: pageWidth, panelHeight: pageHeight, title: atKTitle, setting: analysis.SettingLine(infos),
 		notes: []string{atKNote}}
 	p := atKPanel(runs)
 	p.title = strings.Trim(p.value, " ()")
 	fig.addPanel(1, p)
-	first := infos[0].OneRun() + " Bands: 95% intervals over the problems."
+	first := infos[0].OneRun() + " " + bandOfOne
 	if len(runs) > 1 {
-		first = fmt.Sprintf("Means over n = %d seeds with their 95%% intervals (Student's t).", len(runs))
+		first = meanWith(withInterval, []int{len(runs)}, false) + "."
 	}
 	fig.caption = []string{first, "Each point: " + heldOut(atEnd(runs)) + ", " + analysis.SampledAt(runs) + "."}
 	return fig, nil

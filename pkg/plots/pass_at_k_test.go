@@ -35,12 +35,18 @@ func sampledOften(r *rundir.Run) *rundir.Run {
 }
 
 func TestPassAtKOfRuns(t *testing.T) {
+	run := func(seed uint64) *rundir.Run { return sampledOften(reporttest.SynthRun(t, seed, 200)) }
 	for name, runs := range map[string][]*rundir.Run{
-		"one":     {sampledOften(reporttest.SynthRun(t, 1, 200))},
-		"several": {sampledOften(reporttest.SynthRun(t, 1, 200)), sampledOften(reporttest.SynthRun(t, 2, 200))},
+		"One run, seed 1. Bands: 95% intervals over the problems.":   {run(1)},
+		"One run, seed 2. Bands: 95% intervals over the problems.":   {reporttest.SynthRun(t, 1, 200), run(2)},
+		"Mean over n = 2 seeds; no interval is drawn below 3 seeds.": {run(1), run(2)},
+		"Mean over n = 3 seeds with its 95% interval (Student's t).": {run(1), run(2), run(3)},
 	} {
 		fig, err := runsPassAtK(runs)
 		expect.OK(t, err)
+		if fig.caption[0] != name {
+			t.Errorf("%q, want %q", fig.caption[0], name)
+		}
 		if n := captionLines(fig); n > 2 {
 			t.Errorf("%s: %d lines: %q", name, n, fig.caption)
 		}
@@ -62,11 +68,26 @@ func TestPassAtKOfSweeps(t *testing.T) {
 		for i := range sw.Runs {
 			sampledOften(sw.Runs[i].Run)
 		}
+		if n == 9 { // one arm has pass@k in one run, and another in two
+			for i, s := range sw.Runs {
+				if s.Arm == 0 && s.Seed > 1 || s.Arm == 1 && s.Seed > 2 {
+					sw.Runs[i].Run = reporttest.ManyArms(n)[s.Arm].Run(s.Seed, false)
+				}
+			}
+		}
 		v := newView(mustAnalyse(t, sw))
 		for _, v := range []*view{v, v.forPhone()} {
 			fig := v.draw(sweepFigure{rundir.PassAtKPlot, false, passAtK})
 			if c := captionLines(fig); !v.phone && (c == 0 || c > 2) {
 				t.Errorf("%d arms: %d lines: %q", n, c, fig.caption)
+			}
+			want := "Mean over n = 3 seeds with its 95% interval (Student's t)."
+			if n == 9 {
+				want = "Mean over n = 1 to 3 seeds with its 95% interval (Student's t), drawn from 3 seeds on; of one run, the interval " +
+					"over the problems."
+			}
+			if fig.caption[0] != want {
+				t.Errorf("%d arms: %q, want %q", n, fig.caption[0], want)
 			}
 			panels := 0
 			for _, row := range fig.rows {

@@ -201,9 +201,12 @@ func meanOver(counts []int) string { return "Mean over n = " + textutil.Span(cou
 
 // meanAndInterval is [meanOver] with the interval, if it is drawn or written next to the data.
 func (v *view) meanAndInterval(counts []int, written bool) string {
-	return meanWith(" with its 95% interval (Student's t)", counts, written)
+	return meanWith(withInterval, counts, written)
 }
 
+const withInterval = " with its 95% interval (Student's t)"
+
+// meanWith is [view.meanAndInterval] with the words for the interval.
 func meanWith(interval string, counts []int, written bool) string {
 	switch {
 	case slices.Min(counts) >= leastSeeds:
