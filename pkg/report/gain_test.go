@@ -144,3 +144,13 @@ func TestSetsInSummary(t *testing.T) {
 		}
 	}
 }
+
+// Names in headings and notes can't break a table either.
+func TestMarkdownOfNames(t *testing.T) {
+	table := Table{Columns: []Column{{Head: "mean of `eval.reward`,\nhard|set"}}, Notes: []string{"Always <b>.", "By arm: *a*|b."}}
+	table.add("x")
+	want := "| mean of `eval.reward`, hard\\|set |\n| ---: |\n| x |\n\nAlways &lt;b>. By arm: \\*a\\*\\|b.\n"
+	if got := table.Markdown(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -136,7 +136,7 @@ func (t *Table) Markdown() string {
 	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
 	heads, rules := make([]string, len(t.Columns)), make([]string, len(t.Columns))
 	for k, c := range t.Columns {
-		heads[k], rules[k] = strings.ReplaceAll(c.Head, "\n", " "), "---:"
+		heads[k], rules[k] = markdownHead(c.Head), "---:"
 		if c.Text {
 			rules[k] = "---"
 		}
@@ -146,8 +146,19 @@ func (t *Table) Markdown() string {
 	for _, r := range t.Rows {
 		line(r.texts(escapeMarkdown))
 	}
-	b.WriteString(t.notesBelow())
+	if len(t.Notes) > 0 {
+		b.WriteString("\n" + escapeMarkdown(strings.Join(t.Notes, " ")) + "\n")
+	}
 	return b.String()
+}
+
+// markdownHead is a heading with what is code in it; a name from data may be in it, too.
+func markdownHead(head string) string {
+	parts := strings.Split(strings.ReplaceAll(head, "\n", " "), "`")
+	for i := range parts {
+		parts[i] = escapeMarkdown(parts[i])
+	}
+	return strings.Join(parts, "`")
 }
 
 func (t *Table) notesBelow() string {
