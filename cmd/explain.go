@@ -243,7 +243,7 @@ the cases, of calls {"function", "expected", "differences"}. Expected values in 
 (loss, gradient, metrics) are compared; a difference ends the command with exit code 1.`,
 		Example: `  grpo explain loss --example > calls.json && grpo explain loss --batch calls.json
   grpo explain loss --example=torch > check.py
-  python check.py > batch.json && grpo explain loss --batch batch.json
+  python check.py > batch.json; grpo explain loss --batch batch.json
   grpo explain loss --batch cases.json --json | jq '.[0].loss'`,
 	}
 	addExample(c, addBatch(s, c, "the assignment's, TRL's or verl's names", explain.Losses))

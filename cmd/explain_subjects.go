@@ -103,7 +103,11 @@ compared; a difference ends the command with exit code 1.`,
 			cases.eps = o.Eps
 		}
 		return runBatch(cmd, s, cases, func(file explain.File) (explain.Batch, error) {
-			return explain.GroupedAdvantages(file, cases.eps)
+			b, err := explain.GroupedAdvantages(file, cases.eps)
+			if err == nil && f.Changed("eps") && b.HasCalls() {
+				return b, usagef(cmd, "the calls of %s have their own advantage_eps; leave out --eps", file.Name)
+			}
+			return b, err
 		})
 	}
 	listVar(f, &o.Prompts, "group",

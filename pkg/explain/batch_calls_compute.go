@@ -35,6 +35,16 @@ func (in callFields) groupNormalized(at path) (r callResult, err error) {
 		return r, err
 	}
 	adv, _, err := rl.GroupAdvantages(rewards, in.GroupSize, opt)
+	if err == nil && opt.Baseline == rl.BaselineNone && opt.Normalizer == rl.NormalizerGroupStd {
+		// Without a baseline the handout's formula divides equal rewards by eps alone; rl gives 0 there.
+		for lo := 0; lo < len(adv); lo += in.GroupSize {
+			if group := rewards[lo : lo+in.GroupSize]; slices.Min(group) == slices.Max(group) {
+				for i, v := range group {
+					adv[lo+i] = v / opt.Eps
+				}
+			}
+		}
+	}
 	if err == nil {
 		err = computed("an advantage", adv)
 	}
@@ -171,7 +181,7 @@ func (in callFields) aggregate(at path) (r callResult, err error) {
 	}
 	r.settings = []string{in.LossNormalization}
 	var mistakes []mistake
-	for _, w := range weightMistakes(s, mask, aggregation, z, 1) {
+	for _, w := range weightMistakes(s, mask, aggregation, z, 1, s.B) {
 		mistakes = append(mistakes, mistake{w.what, []float64{dot(w.x, in.PerToken.x)}})
 	}
 	r.values = []callValue{value(resultName, []float64{got}, in.Result, nil, mistakes)}

@@ -80,16 +80,26 @@ func commonFactor(got, want []float64) float64 {
 }
 
 // weightMistakes are weights of each token in a loss (B, T), with common mistakes in the mask, the normalization
-// or the division by the number of micro-batches.
-func weightMistakes(s rl.Shape, mask []bool, a rl.Aggregation, z float64, steps int) (out []mistake) {
-	k, b, t := float64(steps), float64(s.B), float64(s.T)
-	rows, columns, all := make([]float64, s.B), make([]float64, s.T), 0.0
+// or the division by the number of micro-batches, of which each has size sequences: all B, or fewer where the loss is
+// that of a whole step.
+func weightMistakes(s rl.Shape, mask []bool, a rl.Aggregation, z float64, steps, size int) (out []mistake) {
+	k, b, t := float64(steps), float64(size), float64(s.T)
+	// Tokens of each sequence, and of each micro-batch those at each place, and all.
+	rows, columns, all := make([]float64, s.B), make([]float64, s.B/size*s.T), make([]float64, s.B/size)
 	for i, in := range mask {
 		if in {
+			batch := i / s.T / size
 			rows[i/s.T]++
-			columns[i%s.T]++
-			all++
+			columns[batch*s.T+i%s.T]++
+			all[batch]++
 		}
+	}
+	// over is a share of a token in the mask; 0 for others, where the divisor can be 0 too.
+	over := func(in, divisor float64) float64 {
+		if in == 0 {
+			return 0
+		}
+		return in / divisor
 	}
 	with := func(what string, weight func(row, column int, in float64) float64) {
 		x := make([]float64, len(mask))
@@ -110,50 +120,59 @@ func weightMistakes(s rl.Shape, mask []bool, a rl.Aggregation, z float64, steps 
 			func(r, _ int, in float64) float64 { return in / (z * b) })
 		with("without the division by the constant", func(_, _ int, in float64) float64 { return in })
 		with("of a masked_mean of each sequence in place of the constant",
-			func(r, _ int, in float64) float64 { return in / (rows[r] * b) })
+			func(r, _ int, in float64) float64 { return over(in, rows[r]*b) })
 		with("with all tokens, the mask left out", func(_, _ int, _ float64) float64 { return 1 / z })
 		return out
 	}
 	if steps > 1 {
 		with(fmt.Sprintf("without the division by gradient_accumulation_steps (%d)", steps),
-			func(r, _ int, in float64) float64 { return in / (row(r) * b) })
+			func(r, _ int, in float64) float64 { return over(in, row(r)*b) })
 		with(fmt.Sprintf("divided twice by gradient_accumulation_steps (%d)", steps),
-			func(r, _ int, in float64) float64 { return in / (row(r) * b * k * k) })
+			func(r, _ int, in float64) float64 { return over(in, row(r)*b*k*k) })
 	}
 	with("with a sum over the sequences in place of their mean",
-		func(r, _ int, in float64) float64 { return in / (row(r) * k) })
+		func(r, _ int, in float64) float64 { return over(in, row(r)*k) })
 	if constant {
 		with("without the division by normalize_constant", func(_, _ int, in float64) float64 { return in / (b * k) })
 		with("with all tokens, the mask left out", func(_, _ int, _ float64) float64 { return 1 / (z * b * k) })
 		with("of a masked_mean of each sequence in place of masked_normalize",
-			func(r, _ int, in float64) float64 { return in / (rows[r] * b * k) })
+			func(r, _ int, in float64) float64 { return over(in, rows[r]*b*k) })
 		with("with a mean over all of the response's tokens, in place of a sum over each sequence",
-			func(_, _ int, in float64) float64 { return in / (all * k) })
+			func(r, _ int, in float64) float64 { return over(in, all[r/size]*k) })
 		return out
 	}
 	with("of one masked_mean over all tokens (dim=None), in place of each sequence's and then their mean",
-		func(_, _ int, in float64) float64 { return in / (all * k) })
-	with("of a masked_mean over the wrong dimension (dim=0, the sequences)",
-		func(_, c int, in float64) float64 {
-			if columns[c] == 0 {
-				return math.NaN()
-			}
-			return in / (columns[c] * t * k)
-		})
+		func(r, _ int, in float64) float64 { return over(in, all[r/size]*k) })
+	if !slices.Contains(rows, 0) { // else a mean over each sequence is NaN, too
+		with("of a masked_mean over the wrong dimension (dim=0, the sequences)",
+			func(r, c int, in float64) float64 {
+				of := columns[r/size*s.T+c]
+				if of == 0 {
+					return math.NaN()
+				}
+				return in / (of * t * k)
+			})
+	}
 	with("with all tokens, the mask left out", func(_, _ int, _ float64) float64 { return 1 / (t * b * k) })
 	with("of a sum over the mask divided by the padded length, in place of the number of its tokens",
 		func(_, _ int, in float64) float64 { return in / (t * b * k) })
 	with("of a sum over each sequence, not divided by its length",
 		func(_, _ int, in float64) float64 { return in / (b * k) })
-	with("with the mask upside down", func(r, _ int, in float64) float64 { return (1 - in) / ((t - rows[r]) * b * k) })
+	if !slices.Contains(rows, t) {
+		with("with the mask upside down", func(r, _ int, in float64) float64 { return (1 - in) / ((t - rows[r]) * b * k) })
+	}
 	return out
 }
 
 // stepMistakes are the losses and gradients of a train step with a mistake in the loss of each token, or in the
-// aggregation.
-func (p policyCall) stepMistakes(steps int) (losses, grads []mistake) {
-	if p.cfg.Aggregation == rl.Constant {
+// aggregation, of the loss of a micro-batch or of a whole step.
+func (p policyCall) stepMistakes(steps int, whole bool) (losses, grads []mistake) {
+	size := p.Shape.B
+	switch {
+	case p.cfg.Aggregation == rl.Constant, whole && size%max(1, steps) != 0:
 		steps = 1 // constant: whatever the micro-batches
+	case whole:
+		size /= max(1, steps)
 	}
 	right := make([]float64, p.Shape.Len())
 	_, err := rl.Aggregate(p.cfg.Aggregation, p.cfg.NormalizeConstant, p.Shape, right, p.Mask, p.Totals, right)
@@ -179,7 +198,7 @@ func (p policyCall) stepMistakes(steps int) (losses, grads []mistake) {
 	if err != nil || p.cfg.Level == rl.SequenceLevel { // the tokens of a sequence share their gradient
 		return losses, grads
 	}
-	for _, w := range weightMistakes(p.Shape, p.Mask, p.cfg.Aggregation, p.cfg.NormalizeConstant, steps) {
+	for _, w := range weightMistakes(p.Shape, p.Mask, p.cfg.Aggregation, p.cfg.NormalizeConstant, steps, size) {
 		add(w.what, w.x, l)
 	}
 	return losses, grads

@@ -108,7 +108,7 @@ func (in callFields) step(at path, aggregation rl.Aggregation, z float64, steps 
 	if steps > 1 {
 		r.settings = append(r.settings, setting("gradient_accumulation_steps", float64(steps)))
 	}
-	losses, grads := p.stepMistakes(max(steps, in.Steps))
+	losses, grads := p.stepMistakes(max(steps, in.Steps), steps < in.Steps)
 	r.values = []callValue{
 		value(lossName, []float64{res.Loss}, in.Loss, nil, losses),
 		value(gradName, res.Grad, in.Grad, []int{p.Shape.B, p.Shape.T}, grads),

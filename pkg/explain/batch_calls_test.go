@@ -53,6 +53,17 @@ func TestMistakesAreNamed(t *testing.T) {
 		return args{"function": function, "tensor": [][]int{{1, 2, 3}, {4, 5, 7}}, "mask": [][]int{{1, 1, 0}, {0, 1, 1}}, "dim": 1,
 			"normalize_constant": 4, "result": result}
 	}
+	// Two micro-batches of two sequences: the losses of the tokens are 4 5, 1 and 3, 1 1.
+	right := ((4.+5)/2 + 1 + 3 + (1.+1)/2) / 4
+	whole := func(change args) args {
+		call := args{"function": "grpo_train_step", "importance_reweighting_method": "none", "loss_normalization": "sequence",
+			"gradient_accumulation_steps": 2, "advantages": []float64{-1, -1, -1, -1},
+			"policy_log_probs": [][]float64{{4, 5, 0}, {1, 0, 2}, {3, 0, 0}, {1, 1, 0}}, "response_mask": [][]int{{1, 1, 0}, {1, 0, 0}, {1, 0, 0}, {1, 1, 0}}}
+		for name, v := range change {
+			call[name] = v
+		}
+		return call
+	}
 	token := func(result [][]any) args {
 		return args{"function": "compute_grpo_clip_loss", "advantages": [][]int{{1}, {-1}}, "cliprange": 0.2, "result": result,
 			"policy_log_probs": [][]float64{{math.Log(1.5)}, {math.Log(0.5)}}, "old_log_probs": [][]int{{0}, {0}}}
@@ -78,6 +89,13 @@ func TestMistakesAreNamed(t *testing.T) {
 			"policy_log_probs_grad[0][2]: expected -0.041666667, got 0 (3 of 8 numbers differ)\n  All are 0: is the graph cut"},
 		{step(args{"policy_log_probs_grad": [][]float64{{0, 0, -5. / 12, 0}, {15. / 18, 0, 10. / 18, 0}}}), "Every number is 10 times the expected one"},
 		{step(args{"loss": 0.5}), "got 0.5\n\n"},
+		{whole(args{"loss": right * 2}), "without the division by gradient_accumulation_steps (2)"},
+		{whole(args{"loss": right / 2}), "divided twice by gradient_accumulation_steps (2)"},
+		{whole(args{"loss": (4. + 5 + 1 + 2 + 3 + 1 + 1) / 3 / 4}), "with all tokens, the mask left out"},
+		{whole(args{"loss": ((4.+5+1)/3 + (3.+1+1)/3) / 2}), "one masked_mean over all tokens"},
+		{whole(args{"loss": right * 1.3}), "got 3.0875\n\n"},
+		{step(args{"response_mask": [][]bool{{false, true, true, false}, {false, false, false, false}}, "loss": nil}), "got NaN\n  NaN comes from 0/0"},
+		{group(args{"advantage_eps": 1e-6, "baseline": "none", "advantage_normalizer": "std", "advantages": []any{2.0889329, 0, 1.0444664, 0, 1e6, 1e6, 1e6, 1}}), "advantages[7]: expected 1e6, got 1 (1 of 8 numbers differ)"},
 		{group(args{"advantage_eps": 1e-6, "advantages": []any{1.50755672, -0.90453403, 0.30151134, -0.90453403, 0, 0, 0, 0}}), "unbiased=False"},
 		{group(args{"advantage_eps": 1e-6, "advantages": []any{1.3055797, -0.7833478, 0.2611159, -0.7833478, nil, nil, nil, nil}}), "without advantage_eps"},
 		{group(args{"advantages": []any{0.625, -0.375, 0.125, -0.375, 0, 0, 0, 0}}), "without the division by the group's standard deviation"},

@@ -19,6 +19,9 @@ type Batch struct {
 	calls      []string // the function of each case, if the file has a student's results in place of expected values
 }
 
+// HasCalls reports whether the cases are calls of the assignment's functions.
+func (b Batch) HasCalls() bool { return b.calls != nil }
+
 // caseTable is the table of a batch.
 type caseTable struct {
 	columns string     // see [textutil.Align]

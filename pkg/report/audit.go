@@ -340,7 +340,7 @@ func (a *Audit) Markdown() string {
 		fmt.Fprintf(&b, "- %s\n", escapeMarkdown(n))
 	}
 	if len(a.Command) > 0 {
-		fmt.Fprintf(&b, "\nMade by: `%s`\n", escapeMarkdown(commandLine(a.Command)))
+		fmt.Fprintf(&b, "\nMade by: `%s`\n", strings.ReplaceAll(commandLine(a.Command), "`", "'"))
 	}
 	return b.String()
 }

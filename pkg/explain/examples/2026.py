@@ -24,10 +24,9 @@ def train_step(method, cliprange, loss_normalization, constant):
     how = dict(importance_reweighting_method=method, old_log_probs=old_log_probs, cliprange=cliprange)
     normalization = dict(loss_normalization=loss_normalization, normalization_constant=constant)
     try:
-        with contextlib.redirect_stdout(sys.stderr):
-            tokens, _ = adapters.run_compute_policy_gradient_loss(advantages, logp, response_mask=response_mask, **how)
-            loss = adapters.run_aggregate_loss_across_microbatch(tokens, response_mask, **normalization)
-            loss.backward()
+        tokens, _ = adapters.run_compute_policy_gradient_loss(advantages, logp, response_mask=response_mask, **how)
+        loss = adapters.run_aggregate_loss_across_microbatch(tokens, response_mask, **normalization)
+        loss.backward()
     except Exception as error:
         return leave_out("the train step", error)
     keep("grpo_train_step",
@@ -36,6 +35,6 @@ def train_step(method, cliprange, loss_normalization, constant):
 
 
 check()
-print(json.dumps(numbers({"calls": calls})))
+print(json.dumps(numbers({"calls": calls})), file=out)
 if failed:
     sys.exit("functions that failed: " + ", ".join(failed))

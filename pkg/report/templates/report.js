@@ -10,7 +10,7 @@
     var rows = Array.prototype.slice.call(body.rows);
     rows.sort(function (a, b) {
       var x = a.cells[column], y = b.cells[column];
-      if (text && x.dataset.sort === undefined) {
+      if (text && x.dataset.sort === undefined && (isNaN(Number(x.textContent)) || isNaN(Number(y.textContent)))) {
         return (down ? -1 : 1) * x.textContent.localeCompare(y.textContent, "en", { numeric: true });
       }
       var p = number(x), q = number(y);
