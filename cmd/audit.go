@@ -43,7 +43,7 @@ beyond what two draws of the initial policy differ by; would a majority vote do;
 gain format or answers; what do other sets of problems say; would a placebo reward have
 done the same; how far did the weights move. A sentence at the top sums up: "more
 reliable, not more capable", "new problems solved", "mostly format", "nothing that a
-placebo did not do", "no gain". docs/audit.md has the rules.
+placebo did not do", "no gain shown". docs/audit.md has the rules.
 
 Give finished runs that differ in their seed alone, or a sweep (--arm, if it has several),
 or weights: --model DIR --base DIR -c CONFIG. Each policy completes each problem --samples

@@ -33,6 +33,15 @@ func Audit(a *analysis.Audit) (Drawing, error) {
 	p.X.Tick.Marker = ticks
 	p.X.Min, p.X.Max = 0, max(1, math.Log2(float64(a.Samples)))
 	base.seeds, trained.seeds = []analysis.Series{base.mean}, seeds
+	over := "Mean, and 95% interval over the problems."
+	switch n := len(a.Seeds); n {
+	case 1:
+	case 2: // an interval over two seeds says nothing
+		trained.lo, trained.hi = nil, nil
+		over = "Mean; the band is the 95% interval over the problems. Thin lines: each of two seeds."
+	default:
+		over = fmt.Sprintf("Mean, and 95%% interval over n = %d seeds and the problems; thin lines: each seed.", n)
+	}
 	points := curveOptions{width: thick, seedOpacity: 0.5, markers: allMarkers}
 	p.addCurve("before training", base, atKBefore, points)
 	p.addCurve("after training", trained, atKAfter, points)
@@ -41,14 +50,10 @@ func Audit(a *analysis.Audit) (Drawing, error) {
 		p.addMarkers(at[:1], hollow)
 		p.addEntry(legendEntry{name: "the curves cross", glyph: hollow})
 	}
-	over := "the problems"
-	if len(a.Seeds) > 1 {
-		over = fmt.Sprintf("n = %d seeds and the problems; thin lines: each seed", len(a.Seeds))
-	}
 	fig := &figure{width: pageWidth, panelHeight: pageHeight, title: "Right within k completions",
 		setting: fmt.Sprintf("%s of %s, %d completions of each", textutil.Count(a.Problems, "problem"),
 			textutil.Printable(a.Split, 0), a.Samples),
-		caption: []string{"Mean, and 95% interval over " + over + "."}}
+		caption: []string{over}}
 	fig.addPanel(1, p)
 	return fig.drawing(rundir.PassAtKPlot, fig.forPhone(), SweepOptions{})
 }

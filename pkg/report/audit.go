@@ -154,7 +154,7 @@ func (a *Audit) part(k analysis.AuditKind) (head, line string) {
 	if last.Difference.Below(0) {
 		line += fmt.Sprintf("; pass@%d falls %s (%s)", last.K, change(last), points(last.Difference))
 	}
-	return "no gain", line
+	return "no gain shown", line
 }
 
 func (a *Audit) add(question, result, verdict string) {
