@@ -143,7 +143,7 @@ func (t *sweepTable) Event(e sweep.Event) {
 	switch e.Kind {
 	case sweep.Found:
 		r.end(e.State)
-		r.found = true
+		r.found = e.State.Finished()
 	case sweep.Started:
 		r.Step = e.From // its last process may have come further
 		r.start(phaseRunning, now)

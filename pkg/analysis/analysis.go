@@ -386,6 +386,13 @@ func (a *Analysis) bestBadge() string {
 	return badge
 }
 
+// HigherDiverged reports whether an arm with a higher mean than the best diverged in a seed.
+func (a *Analysis) HigherDiverged() bool {
+	return a.Best >= 0 && slices.ContainsFunc(a.Arms, func(r ArmResult) bool {
+		return r.Diverged > 0 && r.Of(FinalMetric).N > 0 && r.Of(FinalMetric).Mean > a.Arms[a.Best].Of(FinalMetric).Mean
+	})
+}
+
 // isCandidate: the arm may be proposed as the best.
 func isCandidate(r ArmResult) bool { return !r.Arm.Control && r.Diverged == 0 && !r.beaten }
 

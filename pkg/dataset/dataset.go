@@ -31,7 +31,7 @@ type Splits struct {
 
 	Overlap int      // questions of Train that are also in SFT
 	Skipped int      // broken lines that were skipped (data.skip_bad)
-	Cut     []string // a note for each file that was cut to its first problems
+	Cut     []string // notes on files that were cut to their first problems, or share problems
 }
 
 // Set is a set of evaluation problems from a file.
@@ -154,6 +154,10 @@ func load(d config.Data, a gsm8k.Answers, final int, sft bool) (*Splits, error) 
 		if err := p.checkOverlap(s.name, s.problems, d.TrainFile); err != nil {
 			return nil, err
 		}
+	}
+	if n := gsm8k.Overlap(p.Val, p.Test); n > 0 {
+		p.Cut = append(p.Cut, fmt.Sprintf("%d questions of the test file are also in the validation file: on these the test "+
+			"problems say nothing more", n))
 	}
 	p.cutVal(curve)
 	return p, nil

@@ -71,6 +71,11 @@ func TestFinalProblems(t *testing.T) {
 		}
 	}
 	more := problemFile(t, "more.jsonl", 17, 9)
+	shared, err := Of(configOf(t, append(files, "data.test_file="+val)...))
+	expect.OK(t, err)
+	if len(shared.Cut) != 1 || !strings.Contains(shared.Cut[0], "30 questions of the test file") {
+		t.Errorf("notes %q on the same validation and test file", shared.Cut)
+	}
 	overlapping := problemFile(t, "overlapping.jsonl", 110, 5) // not among the first 8
 	for _, tt := range []struct {
 		set  []string
@@ -87,7 +92,7 @@ func TestFinalProblems(t *testing.T) {
 			t.Errorf("%q: %v, want %s", tt.set, err, tt.want)
 		}
 	}
-	_, err := config.Load(config.LoadOptions{Path: "smoke", Set: []string{"eval.final_size=64"}})
+	_, err = config.Load(config.LoadOptions{Path: "smoke", Set: []string{"eval.final_size=64"}})
 	if want := "eval.final_size (64, --set eval.final_size) must be at least data.val_size (128, smoke (embedded): line 11) (0 = the same)"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -214,6 +214,9 @@ func (s *Status) readRun(now time.Time) (argv []string, err error) {
 	case st != nil && st.State != rundir.StateRunning && st.State != rundir.StateDone:
 		row.State, row.Error = st.State, st.Error
 	}
+	if c, err := config.LoadText(filepath.Join(s.Dir, rundir.ConfigFile), run.Config); err == nil {
+		row.Seed, s.Name = c.Config.Seed, c.Config.Name
+	}
 	row.read(run, string(run.Config), now)
 	s.Runs = append(s.Runs, row)
 	if run.Meta == nil {
