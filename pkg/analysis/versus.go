@@ -54,7 +54,8 @@ func (v *Versus) Final() *Comparison { return v.Analysis.Find(FinalMetric.Name, 
 func (v *Versus) Identical() bool { return v.Analysis.identical(0, 1) }
 
 // Against compares two configurations as [Analyse] compares an arm with the reference, over the seeds of
-// which both have a result and on which no point was chosen. margin is the difference that counts as none; 0 means report.margin of a.
+// which both have a result and on which no point was chosen. margin is the difference that counts as none; 0 means
+// report.margin of a.
 //
 // It is an error if the runs of a side are not seeds of one configuration, if the sides were evaluated
 // on other problems or in other ways, or if they share fewer than two seeds.
@@ -208,12 +209,11 @@ func otherEvaluation(differing []Differing, runs []*rundir.Run) []Differing {
 // isEvalKey: the key changes how the last validation is sampled or what is right in it. Others say how often there are
 // evaluations, of what else, and what is kept of them.
 func isEvalKey(key string) bool {
+	of := []string{"eval.final_size", "eval.final_samples", "eval.samples"}
 	for _, k := range evalKeys {
-		if k.key == key {
-			return true
-		}
+		of = append(of, k.key)
 	}
-	return slices.Contains([]string{"eval.final_size", "eval.final_samples", "eval.samples"}, key)
+	return slices.Contains(of, key)
 }
 
 // problemKeys select the problems of an evaluation.

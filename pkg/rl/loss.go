@@ -201,7 +201,7 @@ func (p *plan) row(b *Batch, row, n int, w float64, into *Result) float64 {
 // units returns the clip counts in units: tokens, or one sequence if its tokens share ratio and
 // advantage, so that all or none are clipped.
 func (p *plan) units(b *Batch, c clipCount) clipCount {
-	if p.Level == TokenLevel || p.Loss == GeoMean || len(b.Advantages) != b.Shape.B {
+	if !p.clipsWhole() || len(b.Advantages) != b.Shape.B {
 		return c
 	}
 	return clipCount{1, min(c.low, 1), min(c.high, 1), min(c.dual, 1)}

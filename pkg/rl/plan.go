@@ -93,6 +93,9 @@ func (p *plan) check() error {
 // clips reports whether the loss has a clip fraction.
 func (p *plan) clips() bool { return p.uses&UsesEpsilonHigh != 0 }
 
+// clipsWhole reports whether all tokens of a sequence with one advantage are clipped, or none.
+func (p *plan) clipsWhole() bool { return p.Level != TokenLevel && p.Loss != GeoMean }
+
 // oneRatio reports whether the tokens of a sequence share one importance ratio.
 func (p *plan) oneRatio() bool { return p.Level != TokenLevel || p.Loss == GeoMean }
 

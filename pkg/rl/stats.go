@@ -121,7 +121,7 @@ func (c LossConfig) Unclipped(tokens int) (Stats, error) {
 	if err != nil || !p.clips() {
 		return Stats{}, err
 	}
-	if p.Level != TokenLevel && p.Loss != GeoMean {
+	if p.clipsWhole() {
 		tokens = 1
 	}
 	return Stats{ClipUnits: tokens}, nil

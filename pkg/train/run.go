@@ -326,7 +326,7 @@ func (t *trainer) build() error {
 // interruptedEarly is the error of a run that is interrupted before its loop, which continues if it has a checkpoint.
 func (t *trainer) interruptedEarly() error {
 	if at := rundir.SavedStep(t.opts.Dir); at > 0 {
-		return fmt.Errorf("%w after step %d of %d; the same command continues", rundir.ErrInterrupted, at, t.cfg.Train.NGRPOSteps)
+		return t.interruptedAfter(at)
 	}
 	return rundir.ErrNothingSaved
 }

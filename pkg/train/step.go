@@ -67,8 +67,13 @@ func (t *trainer) interrupt() error {
 	if err := t.checkpoint(rundir.StateInterrupted); err != nil {
 		return err
 	}
+	return t.interruptedAfter(t.state.Step)
+}
+
+// interruptedAfter is the error of a run that has a checkpoint after a step.
+func (t *trainer) interruptedAfter(step int) error {
 	return fmt.Errorf("%w after step %d of %d; the same command continues",
-		rundir.ErrInterrupted, t.state.Step, t.cfg.Train.NGRPOSteps)
+		rundir.ErrInterrupted, step, t.cfg.Train.NGRPOSteps)
 }
 
 // step makes one train step, then evaluates and saves a checkpoint if due.
