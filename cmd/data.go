@@ -216,7 +216,7 @@ type statsOutput struct {
 func describeProblems(_ context.Context, s *State, o *dataStatsOptions) error {
 	problems, skipped, err := gsm8k.ReadFile(o.file, o.read)
 	if err != nil {
-		return missingInput(err)
+		return config.Invalid(err)
 	}
 	st := o.read.Answers.ComputeStats(problems, policy.KnownCharacter)
 	if o.json {

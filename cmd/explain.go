@@ -195,11 +195,11 @@ func runBatch(c *cobra.Command, s *State, o *batchOptions, compute func(explain.
 	return run(c, s, o, func(_ context.Context, s *State, o *batchOptions) error {
 		file, err := explain.ReadFile(o.file, s.In)
 		if err != nil {
-			return missingInput(err)
+			return config.Invalid(err)
 		}
 		b, err := compute(file)
 		if err != nil {
-			return err
+			return config.Invalid(err)
 		}
 		return cmp.Or(showExplained(s, o.json, b, b.Cases), b.Disagreement())
 	})

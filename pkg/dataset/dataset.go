@@ -204,7 +204,7 @@ func (p *Splits) read(path, key, size string, limit int, opt gsm8k.ReadOptions) 
 		return nil, config.Invalid(fmt.Errorf("%w (%s)", err, key))
 	}
 	if err != nil {
-		return nil, err
+		return nil, config.Invalid(err)
 	}
 	p.Skipped += report.Skipped
 	if limit > 0 && len(problems) > limit {
