@@ -34,20 +34,7 @@ func (in callFields) groupNormalized(at path) (r callResult, err error) {
 	if err != nil {
 		return r, err
 	}
-	adv, _, err := rl.GroupAdvantages(rewards, in.GroupSize, opt)
-	if err == nil && opt.Baseline == rl.BaselineNone && opt.Normalizer == rl.NormalizerGroupStd {
-		// Without a baseline the handout's formula divides equal rewards by eps alone; rl gives 0 there.
-		for lo := 0; lo < len(adv); lo += in.GroupSize {
-			if group := rewards[lo : lo+in.GroupSize]; slices.Min(group) == slices.Max(group) {
-				for i, v := range group {
-					adv[lo+i] = v / opt.Eps
-				}
-			}
-		}
-	}
-	if err == nil {
-		err = computed("an advantage", adv)
-	}
+	adv, err := in.advantages(rewards, opt)
 	if err != nil {
 		return r, at.errorf("%w", err)
 	}
@@ -60,6 +47,25 @@ func (in callFields) groupNormalized(at path) (r callResult, err error) {
 		value(advantagesName, adv, got, []int{len(adv)}, advantageMistakes(rewards, in.GroupSize, opt)),
 	}
 	return r, nil
+}
+
+// advantages are those of the handout. Without a baseline its formula divides equal rewards by eps alone, where rl
+// gives 0; without eps it has no number there.
+func (in callFields) advantages(rewards []float64, opt rl.AdvantageOptions) ([]float64, error) {
+	adv, _, err := rl.GroupAdvantages(rewards, in.GroupSize, opt)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Baseline == rl.BaselineNone && opt.Normalizer == rl.NormalizerGroupStd && opt.Eps > 0 {
+		for lo := 0; lo < len(adv); lo += in.GroupSize {
+			if group := rewards[lo : lo+in.GroupSize]; slices.Min(group) == slices.Max(group) {
+				for i, v := range group {
+					adv[lo+i] = v / opt.Eps
+				}
+			}
+		}
+	}
+	return adv, computed("an advantage", adv)
 }
 
 // rewards returns the rewards of groups and the options of their advantages.

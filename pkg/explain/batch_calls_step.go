@@ -47,7 +47,7 @@ func (in callFields) trainStep(at path) (r callResult, err error) {
 		if err != nil {
 			return r, err
 		}
-		adv, _, err := rl.GroupAdvantages(rewards, in.GroupSize, opt)
+		adv, err := in.advantages(rewards, opt)
 		if err != nil {
 			return r, at.errorf("%w", err)
 		}

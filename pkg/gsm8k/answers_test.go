@@ -150,6 +150,7 @@ func TestRecords(t *testing.T) {
 		{"text of a choice", AnswerOptions{Kind: KindChoice}, Fields{}, `{"question":"x or y?","answer":"y","choices":["x","y"]}`, "x or y?\nA. x\nB. y|#### B|B"},
 		{"labels", AnswerOptions{Kind: KindChoice}, Fields{Answer: "answerKey"}, `{"question":"(A) u, (B) v?","answerKey":"1","choices":{"text":["u","v"],"label":["1","2"]}}`, "(A) u, (B) v?|#### A|A"},
 		{"texts with their letters", AnswerOptions{Kind: KindChoice}, Fields{}, `{"question":"A)2 B)3","answer":"B","choices":["A)2","B)3"]}`, "A)2 B)3|#### B|B"},
+		{"texts that begin like a letter", AnswerOptions{Kind: KindChoice}, Fields{}, `{"question":"The U.S. or the U.K.?","answer":0,"choices":["U.S.","U.K."]}`, "The U.S. or the U.K.?\nA. U.S.\nB. U.K.|#### A|A"},
 		{"label as a number", AnswerOptions{Kind: KindChoice}, Fields{}, `{"question":"A. u B. v?","answer":2,"choices":{"text":["u","v"],"label":[1,2]}}`, "A. u B. v?|#### B|B"},
 		{"index as text", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":"1"}`, `line 1: "answer" is "1", want the letter of one of 26 choices, its number from 0 on`},
 		{"beyond the choices", AnswerOptions{Kind: KindChoice}, Fields{}, `{` + q + `"answer":"C","choices":["x","y"]}`, `"answer" is "C", want the letter of one of 2 choices`},

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"grpo/internal/jsonl"
-	"grpo/internal/pattern"
 )
 
 // setAnswer sets the gold answer and the worked answer of a record. The worked answer is the solution, the answer if
@@ -167,8 +166,9 @@ func (p *Problem) setChoice(values map[string]any, key string) (worked string, e
 	lettered := 0
 	for i, text := range texts {
 		forms := []string{letterOf(i) + ". " + text, letterOf(i) + ") " + text}
-		if ownLetter().MatchString(text) {
-			forms = append(forms, text)
+		if own := strings.TrimPrefix(text, "("); strings.HasPrefix(own, letterOf(i)+".") ||
+			strings.HasPrefix(own, letterOf(i)+")") {
+			forms = append(forms, text) // "A) 21"
 		}
 		if slices.ContainsFunc(forms, func(form string) bool { return strings.Contains(p.Question, form) }) {
 			lettered++
@@ -183,9 +183,6 @@ func (p *Problem) setChoice(values map[string]any, key string) (worked string, e
 	}
 	return worked, nil
 }
-
-// ownLetter begins the text of a choice that has its letter: "A) 21".
-var ownLetter = pattern.Of(`^\(?[A-Z][.)]`)
 
 func letterOf(i int) string { return string(rune('A' + i)) }
 

@@ -42,7 +42,7 @@ func LastNumber(text string) (value string, ok bool) {
 	if len(sign) > 1 || word != "" && sign != "" || signed && operandBefore().MatchString(before) {
 		return "", false
 	}
-	if counted := countedThing().ReplaceAllString(after, " $1$2"); !scaleWord().MatchString(counted) {
+	if counted := countedThing().ReplaceAllString(after, " $1$2$3"); !scaleWord().MatchString(counted) {
 		after = counted
 	}
 	scale := 0
@@ -205,9 +205,9 @@ var (
 		`feet|foot|ft|inch(?:es)?|in|ounces?|oz|"|yards?|quarts?|pints?)(?:\PL|$)`)
 
 	// countedThing is a thing with an ordinal or a magnitude in its name, which is no part of the number: "18 third
-	// graders", "18 half-gallon jugs", "18 hundred-dollar bills".
-	countedThing = pattern.Of(`^ +(?i:` + ordinal + `(?:-|( +(?:grade|[a-z]+ers)\b))|` + amount +
-		`-((?:dollar|euro|pound|rupee|peso|yuan|yen) +[a-z]+s\b))`)
+	// graders", "18 half-gallon jugs", "18 hundred-dollar bills"; but "18 half-gallons" are 9 gallons.
+	countedThing = pattern.Of(`^ +(?i:` + ordinal + `(?:[- ](grade(?:rs?)?\b)|-([a-z]*[a-rt-z] +[a-z]{2,}[a-rt-z]s\b))|` +
+		amount + `-((?:dollar|euro|pound|rupee|peso|yuan|yen) +[a-z]+s\b))`)
 
 	scaleWord = pattern.Of(`^[ {-]*(?i:(hundred|thousand|million|billion|trillion))(?i:s?)\b`)
 	scales    = map[string]int{"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
