@@ -102,10 +102,10 @@ func Task(ctx context.Context, dir string, index int, opts TaskOptions) (*rundir
 	switch {
 	case isLocked(err):
 		return nil, fmt.Errorf("%w: %w", rundir.ErrInterrupted, err)
-	case errors.Is(err, rundir.ErrNothingSaved):
-		// Before training there is no status, or one of a process that was killed.
+	case errors.Is(err, rundir.ErrInterrupted):
+		// Before training there is no status, or one of a process that was killed or failed.
 		report(dir, path, opts.Now, rundir.StateInterrupted, "")
-	case err != nil && !errors.Is(err, rundir.ErrInterrupted):
+	case err != nil:
 		report(dir, path, opts.Now, rundir.StateFailed, err.Error())
 	}
 	return res, err

@@ -325,10 +325,10 @@ func (t *trainer) build() error {
 
 // interruptedEarly is the error of a run that is interrupted before its loop, which continues if it has a checkpoint.
 func (t *trainer) interruptedEarly() error {
-	if at := rundir.SavedStep(t.opts.Dir); at > 0 {
-		return t.interruptedAfter(at)
+	if _, err := os.Lstat(rundir.CheckpointIn(t.opts.Dir, "last")); err != nil {
+		return rundir.ErrNothingSaved
 	}
-	return rundir.ErrNothingSaved
+	return t.interruptedAfter(rundir.SavedStep(t.opts.Dir))
 }
 
 // stepWork estimates the operations per step before the policy is made. Lengths are unknown: it uses half the limit
