@@ -182,6 +182,9 @@ func (t *sweepTable) Event(e sweep.Event) {
 	case sweep.Stopped:
 		r.phase = phaseStopped
 		t.event("stopped", fmt.Sprintf("%s: at step %d of %d, with a checkpoint", r.name, r.Step, r.Steps))
+	case sweep.Paused:
+		r.phase = phaseWaiting
+		t.event("waits", fmt.Sprintf("%s: at step %d of %d, for the other runs (--halving)", r.name, r.Step, r.Steps))
 	case sweep.Queued:
 		r.phase = phaseWaiting
 		t.event("queued", fmt.Sprintf("%s: again, after step %d of %d", r.name, r.Step, r.Steps))

@@ -197,7 +197,8 @@ func compare(sw *sweepdir.Sweep, margin float64) (*Analysis, error) {
 	for _, look := range a.looks() {
 		if look.Taken != nil {
 			for _, out := range look.Taken.Out {
-				if (out.Why == sweepdir.OutBeaten || out.Why == sweepdir.OutWorse) && a.Arms[out.By].Diverged == 0 {
+				// A point that was not chosen is never compared; an arm that diverged beats no other.
+				if out.Why == sweepdir.OutWorse || out.Why == sweepdir.OutBeaten && a.Arms[out.By].Diverged == 0 {
 					a.Arms[out.Arm].beaten = true
 				}
 			}

@@ -153,6 +153,7 @@ const (
 	RunsMissing Kind = "runs_missing"      // Count runs of Of
 	RunMissing  Kind = "run_missing"       // Arms, Seeds, Values: state and error; Steps: its last
 	MoreMissing Kind = "more_runs_missing" // Count
+	LogsMissing Kind = "logs_missing"      // Count finished runs, Values: the files
 )
 
 // rules find what a verdict has, in its order.

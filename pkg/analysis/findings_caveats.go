@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/rundir"
 	"grpo/pkg/sweepdir"
 )
 
@@ -266,11 +267,28 @@ func (a *Analysis) missingRuns() []Finding {
 	}
 	left := len(runs)
 	if left == 0 {
-		return nil
+		return a.missingLogs()
 	}
 	out := append([]Finding{{Kind: RunsMissing, Count: left, Of: a.Runs()}}, runs[:min(left, mostMissing)]...)
 	if left > mostMissing {
 		out = append(out, Finding{Kind: MoreMissing, Count: left - mostMissing})
 	}
-	return out
+	return append(out, a.missingLogs()...)
+}
+
+// missingLogs are the logs that finished runs lack, without which they have a result but no curve.
+func (a *Analysis) missingLogs() []Finding {
+	f := Finding{Kind: LogsMissing}
+	for _, r := range RunsOf(a.Sweep.Runs) {
+		lost := slices.DeleteFunc([]string{rundir.MetricsFile, rundir.EvalFile}, func(name string) bool {
+			return r.Result == nil || !slices.Contains(r.Missing, name)
+		})
+		if len(lost) > 0 {
+			f.Count++
+			f.Values = append(f.Values, lost...)
+		}
+	}
+	slices.Sort(f.Values)
+	f.Values = slices.Compact(f.Values)
+	return withAny(f, f.Count)
 }

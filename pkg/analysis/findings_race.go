@@ -90,13 +90,17 @@ func (a *Analysis) deciding() *Comparison {
 	if slices.ContainsFunc(open, interaction) {
 		open = slices.DeleteFunc(open, func(c Comparison) bool { return !interaction(c) })
 	}
+	chosen := a.plan().chosen
+	out := func(c Comparison) bool {
+		return chosen && !(isCandidate(a.Arms[c.ArmA]) && isCandidate(a.Arms[c.ArmB]))
+	}
 	open = slices.DeleteFunc(open, func(c Comparison) bool {
-		return c.Separable || c.Aside || c.N < 2 || c.ArmA >= 0 && a.identical(c.ArmA, c.ArmB)
+		return c.Separable || c.Aside || c.N < 2 || c.ArmA >= 0 && (a.identical(c.ArmA, c.ArmB) || out(c))
 	})
 	if len(open) == 0 || a.Best < 0 && a.Sweep.Manifest.Reference == "" {
 		return nil
 	}
-	if a.plan().chosen {
+	if chosen {
 		slices.SortStableFunc(open, func(c, d Comparison) int { return cmp.Compare(math.Abs(c.Mean), math.Abs(d.Mean)) })
 	}
 	return &open[0]

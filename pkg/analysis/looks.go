@@ -317,6 +317,16 @@ func (a *Analysis) claimed() (from, to int) {
 	return from, to
 }
 
+// NotClaimed are the seeds that claims leave out of a sweep to which seeds were added without a plan.
+func (a *Analysis) NotClaimed() []uint64 {
+	m := a.Sweep.Manifest
+	if len(m.Added) == 0 {
+		return nil
+	}
+	from, to := a.claimed()
+	return slices.Concat(m.Seeds[:from], m.Seeds[to:])
+}
+
 // OfClaimed are the values x of the seeds that claims are made from, and NaN for the others: those on which points of
 // tuned arms were chosen, and those that were added without a plan.
 func (a *Analysis) OfClaimed(x []float64) []float64 {

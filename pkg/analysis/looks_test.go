@@ -130,7 +130,10 @@ func TestDecide(t *testing.T) {
 
 // An arm that diverged, even after it beat another at a look, leaves that one a candidate for the best.
 func TestBeatenByADivergedArm(t *testing.T) {
-	for by, want := range map[int]int{0: 1, 2: -1} {
+	for _, tt := range []struct {
+		why      string
+		by, want int
+	}{{sweepdir.OutBeaten, 0, 1}, {sweepdir.OutBeaten, 2, -1}, {sweepdir.OutWorse, 0, -1}} {
 		var arms []reporttest.FakeArm
 		for i, final := range []float64{.9, .5, .1} {
 			arms = append(arms, reporttest.FakeArm{Control: i == 2, Run: func(uint64) reporttest.FakeRun {
@@ -139,9 +142,9 @@ func TestBeatenByADivergedArm(t *testing.T) {
 		}
 		sw := reporttest.FakeSweep(4, arms...)
 		sw.Manifest.Looks = []sweepdir.Look{{Seeds: 4, Level: .05, Taken: &sweepdir.Decision{Ended: sweepdir.EndAnswered,
-			Out: []sweepdir.ArmOut{{Arm: 1, Why: sweepdir.OutBeaten, By: by}}}}}
-		if a := mustAnalyse(t, sw); a.Best != want {
-			t.Errorf("beaten by arm %d: best %d, want %d", by, a.Best, want)
+			Out: []sweepdir.ArmOut{{Arm: 1, Why: tt.why, By: tt.by}}}}}
+		if a := mustAnalyse(t, sw); a.Best != tt.want {
+			t.Errorf("%s than arm %d: best %d, want %d", tt.why, tt.by, a.Best, tt.want)
 		}
 	}
 }

@@ -13,12 +13,16 @@ import (
 // Absent is printed for a number that does not exist.
 const Absent = "n/a"
 
-// Decimals prints v with this number of decimals.
+// Decimals prints v with this number of decimals; never "-0.0".
 func Decimals(v float64, digits int) string {
 	if !stats.IsFinite(v) {
 		return Absent
 	}
-	return strconv.FormatFloat(v, 'f', digits, 64)
+	s := strconv.FormatFloat(v, 'f', digits, 64)
+	if strings.HasPrefix(s, "-") && strings.Trim(s, "-0.") == "" {
+		return s[1:]
+	}
+	return s
 }
 
 // WithInterval is "0.933 [0.912, 0.954]", or the mean alone if there is no interval.
@@ -79,14 +83,8 @@ func DigitsFor(v float64) int {
 	return min(max(2-int(math.Floor(math.Log10(v))), 0), 6)
 }
 
-// Bare is the number without its unit; never "-0.0".
-func (n NumberFormat) Bare(v float64) string {
-	s := Decimals(v*n.factor, n.digits)
-	if strings.HasPrefix(s, "-") && strings.Trim(s, "-0.") == "" {
-		return s[1:]
-	}
-	return s
-}
+// Bare is the number without its unit.
+func (n NumberFormat) Bare(v float64) string { return Decimals(v*n.factor, n.digits) }
 
 // Value is the number with its unit: "93.3%", "24.6 tokens". What does not exist has none: "n/a".
 func (n NumberFormat) Value(v float64) string {

@@ -115,11 +115,23 @@ func DecodedCounts(e *rundir.Eval, decoding string) *rundir.Counts {
 	return &e.Sampled
 }
 
-// ProblemInterval is the 95% Wilson interval of the answer reward of a decoding of an evaluation, over its
-// problems. Several samples of a problem count as one: it is then wider than need be, not too narrow.
+// IntervalName is the name of the interval of [ProblemInterval] in a run's evaluations.
+func IntervalName(evals []rundir.Eval) string {
+	if len(evals) > 0 && evals[0].Samples > 1 && AtK(&evals[0], PassAtPrefix, 1) != nil {
+		return "pass@1 (greedy: Wilson)"
+	}
+	return "Wilson"
+}
+
+// ProblemInterval is the 95% interval of the answer reward of a decoding of an evaluation, over its problems: that of
+// pass@1, which is the same number, where it has that, and else Wilson's. There several samples of a problem count as
+// one: it is then wider than need be, not too narrow.
 func ProblemInterval(e *rundir.Eval, c *rundir.Counts) (lo, hi float64) {
 	samples := 1
 	if c == &e.Sampled {
+		if x := AtK(e, PassAtPrefix, 1); x != nil {
+			return x.Lo, x.Hi
+		}
 		samples = max(1, e.Samples)
 	}
 	n := c.N / samples // one less of an evaluation that was interrupted within a problem

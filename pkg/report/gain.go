@@ -136,6 +136,16 @@ func setColumn(head string, m *analysis.SetMetric, cell func(analysis.Summary) s
 	return plain(head, func(r setRow) string { return cell(r.Of(m)) })
 }
 
+// partColumn is a part of the gain, only if all seeds of after have it, so that the parts add up.
+func partColumn(head string, part, after *analysis.SetMetric) column[setRow] {
+	return plain(head, func(r setRow) string {
+		if s := r.Of(part); s.N == r.Of(after).N {
+			return signed(s)
+		}
+		return analysis.Absent
+	})
+}
+
 var setColumns = []column[setRow]{
 	{Column{Head: "arm", Text: true, Wrap: "middle"}, func(r setRow) Cell {
 		return Cell{Text: r.arm.Name(), Sort: fmt.Sprint(r.at)}
@@ -146,10 +156,10 @@ var setColumns = []column[setRow]{
 	setColumn("after [95%]", analysis.SetAfter, interval),
 	setColumn("greedy, before", analysis.SetGreedyBefore, mean(3)),
 	setColumn("greedy, after [95%]", analysis.SetGreedyAfter, interval),
-	setColumn("gain by format", analysis.SetGainByFormat, signed),
-	setColumn("gain by answers", analysis.SetGainByAnswers, signed),
-	setColumn("greedy gain by format", analysis.SetGreedyGainByFormat, signed),
-	setColumn("greedy gain by answers", analysis.SetGreedyGainByAnswers, signed),
+	partColumn("gain by format", analysis.SetGainByFormat, analysis.SetAfter),
+	partColumn("gain by answers", analysis.SetGainByAnswers, analysis.SetAfter),
+	partColumn("greedy gain by format", analysis.SetGreedyGainByFormat, analysis.SetGreedyAfter),
+	partColumn("greedy gain by answers", analysis.SetGreedyGainByAnswers, analysis.SetGreedyAfter),
 	setColumn("`correct_num`", analysis.SetCorrect, mean(1)),
 	setColumn("`error_num`", analysis.SetErrors, mean(1)),
 	setColumn("formatted, right", analysis.SetFormattedRight, mean(1)),
@@ -175,8 +185,8 @@ func (a *Report) setsTable() Table {
 	t := tableOf("Results by set of problems", setColumns, rows)
 	t.dropEmpty()
 	t.Notes = []string{
-		"Share of the problems of a set answered right, before training and after the last step: means over the " +
-			"finished seeds, with 95% intervals by Student's t. Counts are those of the last sampled evaluation.",
+		"Share of the problems of a set answered right, before training (all seeds that were evaluated) and after the last " +
+			"step (the finished ones): means with 95% intervals by Student's t. Counts are those of the last sampled evaluation.",
 		"The gain by format is the change of the formatted share times the mean share of right completions among " +
 			"the formatted ones, the gain by answers the change of the latter times the mean of the former; " +
 			"they add up to the gain.",

@@ -116,14 +116,20 @@ func TestGainOfHalfASweep(t *testing.T) {
 
 // Without a formatted completion in one of the seeds, the parts of the others do not add up to the gain of all.
 func TestGainWithoutPartsInASeed(t *testing.T) {
-	sw := reporttest.FakeSweep(3, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.7, .01, 1)})
-	none := &sw.Runs[1].Run.Result.Initial.Sampled
-	*none = rundir.Counts{N: none.N, ErrorNum: none.N, Unformatted: none.N}
-	sw.Runs[1].Run.Evals[0].Sampled = *none
+	sw := withSets(reporttest.FakeSweep(3, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.7, .01, 1)}))
+	r := sw.Runs[1].Run
+	for _, before := range []*rundir.Eval{&r.Result.Initial, &r.Result.Sets[0].Initial} {
+		none := &before.Sampled
+		*none = rundir.Counts{N: none.N, ErrorNum: none.N, Unformatted: none.N}
+	}
 	a := mustReport(t, sw)
 	f := a.FindingsOf(analysis.GainSources)[0]
 	if got := a.sentence(f); !strings.Contains(got, "in some of the seeds no completion was formatted before training") || strings.Contains(got, "by format") {
 		t.Error(got)
+	}
+	sets := a.setsTable()
+	if text := sets.Markdown(); strings.Count(text, " | n/a | n/a | 0.000 ") != 2 {
+		t.Error(text)
 	}
 	runs := analysis.RunsOf(sw.Runs)
 	table := gainsBySeed(runs, make([]analysis.RunInfo, len(runs)))

@@ -198,7 +198,8 @@ func seedNotes(runs []*rundir.Run) string {
 	}
 	b.WriteString("Columns that name no split are the validation answer reward (fraction correct) and, from " +
 		"`correct_num` to length, counts and mean completion length (tokens) of the last sampled validation. " +
-		"The interval is Wilson's, over the problems of one evaluation; it does not cover the spread over seeds.")
+		"The interval is Wilson's (pass@1's for several completions of a problem), over the problems of one evaluation; " +
+		"it does not cover the spread over seeds.")
 	if len(runs) > 1 {
 		finished := 0
 		for _, r := range runs {

@@ -374,6 +374,11 @@ func (w words) TunedValues() (out []string) {
 	return out
 }
 
+// DivergedEverywhere: all arms of the finding diverged.
+func (w words) DivergedEverywhere() bool {
+	return !slices.ContainsFunc(w.Arms, func(k int) bool { return w.Report.Arms[k].Diverged == 0 })
+}
+
 // PairFormat is how the metric of a difference is printed, PairMean its mean of an arm over the seeds of the
 // difference.
 func (w words) PairFormat() analysis.NumberFormat { return w.metricNumbers(w.Comparison()) }

@@ -184,7 +184,8 @@ func footnotes(r *rundir.Run) string {
 	if len(majorities) > 0 {
 		fmt.Fprintf(&b, "majority-answer baseline: %s\n", strings.Join(majorities, ", "))
 	}
-	fmt.Fprintf(&b, "interval: Wilson, over the problems of a split (%s), not over seeds\n", strings.Join(sizes, ", "))
+	fmt.Fprintf(&b, "interval: %s, over the problems of a split (%s), not over seeds\n",
+		analysis.IntervalName(r.Evals), strings.Join(sizes, ", "))
 	if note := analysis.CurveNote([]*rundir.Run{r}); note != "" {
 		fmt.Fprintf(&b, "%s\n", note)
 	}

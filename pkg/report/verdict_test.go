@@ -482,6 +482,16 @@ func TestEveryKindHasASentence(t *testing.T) {
 	check(mustReport(t, smollm2Rates()))
 	check(mustReport(t, collapsing()))
 	check(mustReport(t, onTestOnly()))
+	damaged := reporttest.BaselineSweep(2)
+	for _, s := range damaged.Runs[:2] {
+		s.Run.Evals, s.Run.Missing = nil, []string{rundir.EvalFile}
+	}
+	check(mustReport(t, damaged))
+	added := reporttest.RateSweep(4)
+	added.Manifest.Added = []sweepdir.Addition{{Seeds: added.Manifest.Seeds[2:], Finished: 1, Runs: 1}}
+	if text := mustReport(t, added).Verdict.text(); !strings.Contains(text, "4 seeds (comparisons leave out seeds 3, 4)") {
+		t.Error(text)
+	}
 	recorded := reporttest.Record(128, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.8, .01, 1)},
 		reporttest.FakeArm{Name: "y", Run: reporttest.Around(.7, .01, 2)})
 	check(mustReport(t, reporttest.FakeSweep(4, recorded...)))

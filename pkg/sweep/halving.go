@@ -115,6 +115,7 @@ func (r *runner) decide() bool {
 	for _, j := range r.in(paused) {
 		if j.phase = waiting; m.StoppedAt(j.entry.Arm) > 0 {
 			j.phase = halved
+			r.emit(Event{Kind: Found, State: m.Settle(sweepdir.StateOf(r.dir, j.entry))}, j)
 		}
 	}
 	return true

@@ -47,7 +47,7 @@ func (r *runner) ended(j *job, exit Exit) {
 		r.giveUp(j, state, r.exitError(j, exit))
 	case r.isAtRung(state) && r.halted == nil:
 		j.phase = paused
-		r.emit(Event{Kind: Stopped, State: state}, j)
+		r.emit(Event{Kind: Paused, State: state}, j)
 	case r.halted != nil:
 		j.phase = stopped
 		r.emit(Event{Kind: Stopped, State: state}, j)

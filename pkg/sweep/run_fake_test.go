@@ -270,7 +270,7 @@ func (j *journal) Note(s string) { j.notes = append(j.notes, s) }
 
 var kindNames = map[EventKind]string{
 	Found: "found", Started: "started", Progress: "progress", Ended: "ended", Died: "died", GaveUp: "gave up",
-	Hung: "hung", Stopped: "stopped", Elsewhere: "elsewhere",
+	Hung: "hung", Stopped: "stopped", Paused: "paused", Elsewhere: "elsewhere",
 }
 
 // of lists the events of a run, progress left out.

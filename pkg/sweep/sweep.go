@@ -35,6 +35,7 @@ const (
 	GaveUp                     // no attempt is left
 	Hung                       // no heartbeat for too long
 	Stopped                    // interrupted with a checkpoint
+	Paused                     // it waits at a rung of --halving for the other runs
 	Elsewhere                  // another grpo process is running it
 	Queued                     // its job waits in the cluster's queue again
 )
