@@ -148,9 +148,9 @@ each at its own best; this takes more runs.
 
 --all adds the other experiments of the 2025 handout: off-policy training (epochs per
 rollout batch and train batch size), clipping (grpo_clip, clip-higher and no clip,
-with four epochs per rollout batch) and the prompt. TinyLM's base model knows only
-bare questions, so the last compares a known prompt with an unknown one, not two
-wordings.
+with four epochs per rollout batch) and the prompt (of a checkpoint three prompts,
+"grpo ablate prompts"). TinyLM's base model knows only bare questions, so of TinyLM
+the last compares a known prompt with an unknown one, not two wordings.
 
 --edition 2026 asks the questions of that handout: standard GRPO and its learning
 rate (lr); the prompt (prompt; of a checkpoint three prompts, "grpo ablate
@@ -195,7 +195,8 @@ command again to do only what is missing.`,
 		"`year` of the handout: "+strings.Join(sweep.Editions(), " or "))
 	complete(c, "edition", sweep.Editions, cobra.ShellCompDirectiveNoFileComp)
 	c.Flags().StringVar(&values, "values", "",
-		"learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2; of 2026 3e-4,1e-3,3e-3)")
+		"learning rates to sweep, as `floats` (default 1e-4,3e-4,1e-3,1e-2; of 2026 3e-4,1e-3,3e-3; "+
+			"of a checkpoint in proportion to its train.learning_rate)")
 	c.Flags().BoolVar(&o.ask.PerArm, "lr-per-arm", false,
 		"train every setting at every learning rate and compare each at its own best (2026 does; =false turns it off)")
 	c.Flags().BoolVar(&o.reused, "reuse-choice", false,

@@ -82,7 +82,8 @@ func ofGRPO(o train.BenchOptions) train.BenchOptions {
 
 func TestOptions(t *testing.T) {
 	key := func(key, flag, value string) config.Flag { return config.Flag{Key: key, Name: flag, Value: value} }
-	lr := sweep.AxisRequest{Key: "lr", From: "--values", Values: sweep.DefaultRates()}
+	lr := sweep.DefaultRates()
+	lr.Key = "lr"
 	big := defaultStep
 	big.Hidden, big.Threads, big.Device = 128, 1, "cuda"
 	for _, tt := range []struct {

@@ -177,7 +177,8 @@ than a minute, it stops there and reports a lower bound.`,
 	o.add(c)
 	c.Flags().StringVar(&values, "values", "",
 		"values `V1,V2` of KEY, e.g. 1e-4,1e-3, or log(1e-5,1e-2,n=8): 8 values, evenly spaced on a "+
-			"logarithmic scale; commas in brackets separate nothing (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2)")
+			"logarithmic scale; commas in brackets separate nothing (default for lr: 1e-4,3e-4,1e-3,3e-3,1e-2, "+
+			"and for a checkpoint these in proportion to its train.learning_rate)")
 	c.Flags().StringArrayVar(&axes, "axis", nil,
 		"axis `KEY=V1,V2` of a grid; values as for --values (repeatable)")
 	completeSettings(c, "axis", func() []string { return sweepableKeys("=") })
@@ -295,8 +296,10 @@ func axesOf(cmd *cobra.Command, args []string, values string, axes []string) ([]
 		return nil, usagef(cmd,
 			"name the key to sweep, or give axes (grpo sweep lr; grpo sweep --axis lr=1e-3,3e-3)")
 	case len(args) == 1:
-		a := sweep.AxisRequest{Key: args[0], From: "--values", Values: sweep.DefaultRates()}
+		a := sweep.DefaultRates()
+		a.Key = args[0]
 		if given {
+			a.From, a.OfDefault = "--values", false
 			var err error
 			if a.Values, err = sweep.SplitValues(values); err != nil {
 				return nil, usagef(cmd, "--values: %w", err)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"grpo/pkg/analysis"
@@ -24,7 +23,7 @@ import (
 // Assignment asks for the experiments of Stanford CS336's assignment 5.
 type Assignment struct {
 	Edition string      // year of the handout, of [Editions]; empty means the first
-	Rates   []string    // of the first part; none means those for TinyLM
+	Rates   []string    // of the first part; none means the edition's
 	PerArm  bool        // cross the comparisons with all rates (see [TunesArms])
 	All     bool        // add the off-policy, clipping and prompt experiments of 2025
 	Options PlanOptions // of every part, without Command
@@ -41,8 +40,9 @@ func NewStudy(ask Assignment) (*Study, error) {
 		return nil, configError("plan the assignment", fmt.Sprintf(
 			"--all adds experiments of the edition 2025; %s has all of its experiments in any case", e.name))
 	}
+	rates := AxisRequest{Key: analysis.RateKey, Values: ask.Rates, From: "--values"}
 	if len(ask.Rates) == 0 {
-		ask.Rates = e.rates
+		rates = tinyRates(e.rates)
 	}
 	if ask.Options.Path == "" && e.steps != "" {
 		e.set = append(slices.Clone(e.set), Setting{Key: "train.n_grpo_steps", Value: e.steps})
@@ -54,7 +54,7 @@ func NewStudy(ask Assignment) (*Study, error) {
 	if ask.All {
 		s.Manifest.Title, s.parts = e.moreTitle, append(s.parts, e.more...)
 	}
-	req, err := AxesRequest([]AxisRequest{{Key: analysis.RateKey, Values: ask.Rates, From: "--values"}})
+	req, err := AxesRequest([]AxisRequest{rates})
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +64,9 @@ func NewStudy(ask Assignment) (*Study, error) {
 	}
 	s.Parts = []*Plan{lr}
 	s.rates = lr.Manifest.Axes[0]
+	if rates.OfDefault {
+		s.ask.Rates = s.rates.Values
+	}
 	s.Manifest.Parts = []sweepdir.Part{s.parts[0].entry()}
 	_, m, err := frozenModel(lr.Manifest.Runs[0])
 	isCheckpoint := err == nil && m.IsDecoder() // another error is reported when the model is opened
@@ -121,9 +124,6 @@ func (s *Study) comparison(p part, rate string) (*Plan, error) {
 		return nil, err
 	}
 	req = withoutRates(s.edition.over(req))
-	if req, err = s.scaledBatches(req); err != nil {
-		return nil, err
-	}
 	if s.tunes(p) {
 		rates, first := s.ask.Rates, s.rates.Values[0]
 		if p.slower {
@@ -157,57 +157,6 @@ func freshSeeds(seeds []uint64, n int) []uint64 {
 		out[i] = slices.Max(seeds) + uint64(i) + 1
 	}
 	return out
-}
-
-// scaledBatches scales the train batches of an ablation, of its axes and its arms, which are for the default rollout
-// batch, to that of the study.
-func (s *Study) scaledBatches(req Request) (Request, error) {
-	first, err := frozen(s.Parts[0].Manifest.Runs[0])
-	if err != nil {
-		return req, err
-	}
-	usual, now := config.Default().Rollout.RolloutBatchSize, first.Rollout.RolloutBatchSize
-	if now == usual {
-		return req, nil
-	}
-	const key = "train_batch_size"
-	scale := func(v string) (string, error) {
-		n, err := strconv.Atoi(v)
-		if err != nil {
-			return "", configError("read sweep", fmt.Sprintf("%s %s: %v", key, v, err))
-		}
-		return strconv.Itoa(max(1, n*now/usual)), nil
-	}
-	req.Arms = slices.Clone(req.Arms)
-	for i, a := range req.Arms {
-		req.Arms[i].Set = slices.Clone(a.Set)
-		for j, o := range a.Set {
-			if o.Key != key {
-				continue
-			}
-			if req.Arms[i].Set[j].Value, err = scale(o.Value); err != nil {
-				return req, err
-			}
-		}
-	}
-	req.Axes = slices.Clone(req.Axes)
-	for i, a := range req.Axes {
-		if a.Key != key {
-			continue
-		}
-		req.Axes[i].Values = nil
-		for _, v := range a.Values {
-			scaled, err := scale(v)
-			if err != nil {
-				return req, err
-			}
-			req.Axes[i].Values = append(req.Axes[i].Values, scaled)
-			if rest, ok := strings.CutSuffix(req.Reference, a.Key+"="+v); ok {
-				req.Reference = rest + a.Key + "=" + scaled
-			}
-		}
-	}
-	return req, nil
 }
 
 // withoutRates is an ablation without its own learning rates: the study has others.

@@ -123,8 +123,7 @@ func slowerRates(rates []string) (out []string, first string) {
 	var values []float64
 	for _, text := range rates {
 		v, _ := strconv.ParseFloat(text, 64)
-		tenth, _ := strconv.ParseFloat(strconv.FormatFloat(v/10, 'g', 12, 64), 64) // 3e-5, not 2.9999999999999997e-05
-		values = append(values, v, tenth)
+		values = append(values, v, inDecimals(v/10))
 	}
 	slices.Sort(values)
 	values = slices.Compact(values)

@@ -42,7 +42,7 @@ type PlanOptions struct {
 func NewPlan(req Request, opts PlanOptions) (*Plan, error) {
 	p := &planner{req: req, opts: opts}
 	steps := []func() error{
-		p.expand, p.checkUser, p.resolveArms, p.evaluateAlike, p.checkEffect, p.checkArms, p.checkBestOver,
+		p.rescale, p.expand, p.checkUser, p.resolveArms, p.evaluateAlike, p.checkEffect, p.checkArms, p.checkBestOver,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

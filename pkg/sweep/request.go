@@ -12,6 +12,7 @@ import (
 	"grpo/configs"
 	"grpo/internal/suggest"
 	"grpo/internal/textutil"
+	"grpo/pkg/analysis"
 	"grpo/pkg/config"
 	"grpo/pkg/sweepdir"
 )
@@ -55,6 +56,7 @@ type Request struct {
 	Looks                 []sweepdir.Look
 	ChoiceSeeds           int  // seeds on which the points of BestOver are chosen; 0 = as many as are compared
 	ReuseChoice           bool // as [PlanOptions.ReuseChoice]
+	OfDefault             bool // values are for the default configuration: see [planner.rescale]
 }
 
 // Setting is a key with its value, as --set takes them.
@@ -75,6 +77,7 @@ type AxisRequest struct {
 	Key, Label string
 	Values     []string
 	From       string // its source, for messages
+	OfDefault  bool   // as [Request.OfDefault]
 }
 
 // DefaultSeeds is the default number of seeds of a sweep: the smallest with which an
@@ -156,7 +159,14 @@ func problemsOf(err error) []string {
 
 // DefaultRates are the learning rates of `grpo sweep lr` without --values: for TinyLM
 // from too slow to collapse.
-func DefaultRates() []string { return []string{"1e-4", "3e-4", "1e-3", "3e-3", "1e-2"} }
+func DefaultRates() AxisRequest {
+	return tinyRates([]string{"1e-4", "3e-4", "1e-3", "3e-3", "1e-2"})
+}
+
+// tinyRates is an axis of learning rates that are TinyLM's.
+func tinyRates(values []string) AxisRequest {
+	return AxisRequest{Key: analysis.RateKey, Values: values, OfDefault: true}
+}
 
 // fixedOfSweep are the keys that a sweep reports as held fixed, unless an axis varies them.
 var fixedOfSweep = []string{
@@ -167,7 +177,7 @@ var fixedOfSweep = []string{
 
 // AxesRequest is the request of `grpo sweep`. An unknown key is an error.
 func AxesRequest(axes []AxisRequest) (Request, error) {
-	req := Request{Axes: axes}
+	req := Request{Axes: axes, OfDefault: slices.ContainsFunc(axes, func(a AxisRequest) bool { return a.OfDefault })}
 	var names, labels, paths []string
 	for _, a := range axes {
 		k, err := config.FindKey(a.Key)
@@ -232,7 +242,12 @@ func LoadRequest(nameOrPath string) (Request, error) {
 		if err != nil {
 			return Request{}, err
 		}
-		return ParseRequest(nameOrPath+" (embedded)", text)
+		req, err := ParseRequest(nameOrPath+" (embedded)", text)
+		req.OfDefault = true
+		for i := range req.Axes {
+			req.Axes[i].OfDefault = true
+		}
+		return req, err
 	}
 	text, err := requestFile.Read(nameOrPath)
 	switch {
