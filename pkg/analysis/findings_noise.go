@@ -92,7 +92,8 @@ func (a *Analysis) noiseKnees() (out []Finding) {
 				f.Values = append(f.Values, rate)
 				break
 			}
-			f.Values, f.Bound = []string{rate}, max(f.Bound, c.Hi)
+			cost := c.Mean + c.Bound - math.Abs(c.Mean) // its bound at 95%
+			f.Values, f.Bound = []string{rate}, max(f.Bound, cost)
 		}
 		if known {
 			out = append(out, f)
