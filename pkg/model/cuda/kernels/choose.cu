@@ -11,17 +11,37 @@ struct Weights {
     float top, inv;
     const int* end; // tokens of weight 0, and their number
     int ends;
-    __device__ __forceinline__ float of(int j, float x) const {
+    __device__ __forceinline__ bool isEnd(int j) const {
         for (int k = 0; k < ends; k++)
-            if (end[k] == j) return 0;
-        return expf((x - top) * inv);
+            if (end[k] == j) return true;
+        return false;
     }
+    __device__ __forceinline__ float of(int j, float x) const { return isEnd(j) ? 0 : expf((x - top) * inv); }
     // tokens j to j+3; 0 beyond the vocabulary
     __device__ __forceinline__ float4 four(int j) const {
         float4 x = fourLogits(row, j, vocab);
         return make_float4(of(j, x.x), of(j + 1, x.y), of(j + 2, x.z), of(j + 3, x.w));
     }
 };
+
+// topWithoutEnd returns the largest logit of the tokens of a weight in all threads, to which weights are relative: beside
+// an end token that is more likely by e^88 all others would be 0. shared has ROW_SHARED bytes.
+DEVICE float topWithoutEnd(Weights w, float* shared) {
+    float top = -infinity();
+    for (int j = 4 * threadIdx.x; j < w.vocab; j += 4 * ROW_THREADS) {
+        float4 x = fourLogits(w.row, j, w.vocab);
+        if (!w.isEnd(j)) top = fmaxf(top, x.x);
+        if (!w.isEnd(j + 1)) top = fmaxf(top, x.y);
+        if (!w.isEnd(j + 2)) top = fmaxf(top, x.z);
+        if (!w.isEnd(j + 3)) top = fmaxf(top, x.w);
+    }
+    top = warpMax(top);
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = top;
+    __syncthreads();
+    for (int k = 0; k < ROW_WARPS; k++) top = fmaxf(top, shared[k]);
+    __syncthreads();
+    return top > -infinity() ? top : w.top;
+}
 
 DEVICE double sumFour(float4 v) { return ((double)v.x + v.y) + ((double)v.z + v.w); }
 
@@ -140,6 +160,7 @@ choose(int rows, int vocab, const float* logits, float inv, int minTokens, int m
     Logits row = {logits + (long long)r * vocab, 0};
     Softmax s = blockSoftmax(row, vocab, inv, (float*)SHARED_MEMORY);
     Weights w = {row, vocab, s.top, inv, end, t < minTokens ? ends : 0};
+    if (w.ends > 0) w.top = topWithoutEnd(w, (float*)SHARED_MEMORY);
     long long at = (long long)r * most + t;
     int id = greedy ? likeliest(w, (Best*)SHARED_MEMORY) : drawn(w, uniform[at], (double*)(SHARED_MEMORY + ROW_SHARED));
     if (threadIdx.x != 0) return;

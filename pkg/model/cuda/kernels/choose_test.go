@@ -154,7 +154,7 @@ func TestChoose(t *testing.T) {
 				r := random(uint64(size.vocab))
 				c := choosing{
 					rows: size.rows, vocab: size.vocab, most: size.most, inv: float32(1 / 0.7),
-					opt: model.Sampling{TopP: 1, MinTokens: 1, Greedy: greedy}, end: []int32{int32(size.vocab) / 2, int32(size.vocab) - 1, int32(size.vocab) + 5},
+					opt: model.Sampling{TopP: 1, Temperature: 0.7, MinTokens: 1, Greedy: greedy}, end: []int32{int32(size.vocab) / 2, int32(size.vocab) - 1, int32(size.vocab) + 5},
 				}
 				if greedy {
 					c.inv = 1
@@ -176,6 +176,8 @@ func TestChoose(t *testing.T) {
 							}
 						case 2:
 							row[0] = float32(math.Inf(-1))
+						case 3: // beside which all others have the probability 0
+							row[size.vocab/2] = 300
 						}
 					}
 					c.logits = append(c.logits, x)

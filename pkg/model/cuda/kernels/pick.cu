@@ -137,6 +137,21 @@ DEVICE int likeliest(const float* p, int vocab, int lane) {
     return at;
 }
 
+// withoutEnd fills p with the softmax without the end token, times the constant of model.Chooser, if p is 0 beside the
+// end token, which is more likely by e^88 or more.
+template <class Row> DEVICE void withoutEnd(const Choice& c, Row logits, int vocab, float* p, int lane) {
+    float most = 0, top = -infinity();
+    for (int j = lane; j < vocab; j += 32) {
+        most = fmaxf(most, p[j]);
+        if (j != c.eos) top = fmaxf(top, logits(j));
+    }
+    most = warpMax(most);
+    top = warpMax(top);
+    if (most > 0 || !(top > -infinity())) return;
+    for (int j = lane; j < vocab; j += 32) p[j] = j == c.eos ? 0.0f : expf((logits(j) - top) * c.inv) * 0x1p-109f;
+    __syncwarp();
+}
+
 // choose writes softmax(row·inv) to p (shared memory of the warp, followed by room
 // for the order) and returns token t of the row; logp receives its
 // log-probability. All lanes of the warp call it and get the same result.
@@ -146,6 +161,7 @@ template <class Row> DEVICE int choose(const Choice& c, Row logits, int vocab, i
     float scale = 1 / s.sum;
     for (int j = lane; j < vocab; j += 32) p[j] = t < c.minTokens && j == c.eos ? 0.0f : expf((logits(j) - s.top) * c.inv) * scale;
     __syncwarp();
+    if (t < c.minTokens) withoutEnd(c, logits, vocab, p, lane);
     int id;
     if (c.greedy) {
         id = likeliest(p, vocab, lane);

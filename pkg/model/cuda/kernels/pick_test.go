@@ -116,6 +116,9 @@ func TestSamplePick(t *testing.T) {
 					bias[i] = float32(math.Round(float64(bias[i])*64)) / 64
 					logits[i] = 1 - bias[i]
 				}
+				if o.minTokens > 0 { // beside which all others have the probability 0
+					logits[8*vocab+eos] = 115
+				}
 				uniform := make([]float64, rows*maxTokens)
 				for i := range uniform {
 					uniform[i] = r.Float64()
