@@ -30,12 +30,12 @@ type unfinished struct {
 	policy string // a hash of the policy after step
 }
 
-// piece has the completions of some prompts: a line of the file.
+// piece has the completions of some prompts by one decoding: a line of the file.
 type piece struct {
-	Step        int      `json:"step"`
-	Key         string   `json:"key"`         // a hash of all that they depend on
-	Completions [][]kept `json:"completions"` // of each decoding
-	SHA256      string   `json:"sha256"`      // of the rest
+	Step        int    `json:"step"`
+	Key         string `json:"key"` // a hash of all that they depend on
+	Completions []kept `json:"completions"`
+	SHA256      string `json:"sha256"` // of the rest
 }
 
 // kept is what evaluations read of a completion.
@@ -129,46 +129,60 @@ func (u *unfinished) SampleEach(prompts [][]int, group int, opts []model.Samplin
 	return out, nil
 }
 
+// piece completes some prompts. Greedy completions do not depend on draws: those of the curve's problems serve the last
+// evaluation, too.
 func (u *unfinished) piece(prompts [][]int, group int, opts []model.Sampling, draws model.Draws) (
 	[][]model.Completion, error) {
-	h := sha256.New()
-	fmt.Fprintln(h, u.policy, group, draws, prompts)
-	for _, o := range opts {
-		fmt.Fprintln(h, o.Greedy, o.Temperature, o.TopP, o.TopK, o.MinTokens, o.MaxTokens)
-	}
-	key := hex.EncodeToString(h.Sum(nil))
-	if p, ok := u.pieces[key]; ok {
-		out := make([][]model.Completion, len(opts))
-		for i, all := range p.Completions {
-			for _, c := range all {
-				out[i] = append(out[i], model.Completion{Tokens: c.Tokens, Ended: c.Ended})
-			}
-			if watch := opts[i].Watch; watch != nil {
-				if err := watch(0, len(all), len(all)*opts[i].MaxTokens); err != nil { // they took no tokens
-					return nil, err
-				}
+	out, keys := make([][]model.Completion, len(opts)), make([]string, len(opts))
+	var missing []model.Sampling
+	for i, o := range opts {
+		h := sha256.New()
+		fmt.Fprintln(h, u.policy, group, prompts, o.Greedy, o.Temperature, o.TopP, o.TopK, o.MinTokens, o.MaxTokens)
+		if !o.Greedy {
+			fmt.Fprintln(h, draws)
+		}
+		keys[i] = hex.EncodeToString(h.Sum(nil))
+		p, ok := u.pieces[keys[i]]
+		if !ok {
+			missing = append(missing, o)
+			continue
+		}
+		for _, c := range p.Completions {
+			out[i] = append(out[i], model.Completion{Tokens: c.Tokens, Ended: c.Ended})
+		}
+		if o.Watch != nil {
+			n := len(p.Completions)
+			if err := o.Watch(0, n, n*o.MaxTokens); err != nil { // they took no tokens
+				return nil, err
 			}
 		}
+	}
+	if len(missing) == 0 {
 		return out, nil
 	}
-	out, err := model.SampleEach(u.Sampler, prompts, group, opts, draws)
+	sampled, err := model.SampleEach(u.Sampler, prompts, group, missing, draws)
 	if err != nil {
 		return nil, err
 	}
-	p := piece{Step: u.step, Key: key}
-	for _, all := range out {
-		var of []kept
-		for _, c := range all {
-			of = append(of, kept{c.Tokens, c.Ended})
+	for i := range out {
+		if out[i] != nil {
+			continue
 		}
-		p.Completions = append(p.Completions, of)
+		out[i], sampled = sampled[0], sampled[1:]
+		p := piece{Step: u.step, Key: keys[i]}
+		for _, c := range out[i] {
+			p.Completions = append(p.Completions, kept{c.Tokens, c.Ended})
+		}
+		p.SHA256 = p.sum()
+		if err := u.check(); err != nil {
+			return nil, err
+		}
+		u.pieces[p.Key] = p
+		if err := u.log.Append(p); err != nil {
+			return nil, err
+		}
 	}
-	p.SHA256 = p.sum()
-	if err := u.check(); err != nil {
-		return nil, err
-	}
-	u.pieces[key] = p
-	return out, u.log.Append(p)
+	return out, nil
 }
 
 // remove removes the file of a run whose evaluations are over.

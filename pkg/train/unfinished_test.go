@@ -45,6 +45,9 @@ func TestUnfinishedEvaluation(t *testing.T) {
 	all, _, err := run(whole, "", 0)
 	expect.OK(t, err)
 	want := open(t, whole)
+	if val, final := all["evaluating val"], all["evaluating val_final"]; final > val*3/4 || final < val/3 { // no greedy ones of the 256
+		t.Errorf("%d tokens of the curve's problems, %d of all", val, final)
+	}
 
 	change := func(old, replacement string) func([]byte) []byte {
 		return func(b []byte) []byte { return bytes.Replace(b, []byte(old), []byte(replacement), 1) }
@@ -61,7 +64,7 @@ func TestUnfinishedEvaluation(t *testing.T) {
 		{"last evaluation", "evaluating val_final", 2, nil, true, false},
 		{"a token is another", "evaluating val", 1, change(`"tokens":[`, `"tokens":[1`), false, true},
 		{"a completion has ended", "evaluating val", 1, change(`"ended":false`, `"ended":true`), false, true},
-		{"no end of line", "evaluating val", 1, func(b []byte) []byte { return b[:len(b)-1] }, false, false},
+		{"no end of the second line", "evaluating val", 1, func(b []byte) []byte { return b[:len(b)-1] }, true, false},
 		{"no JSON", "evaluating val", 1, func([]byte) []byte { return []byte("lost\n") }, false, true},
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
