@@ -11,7 +11,7 @@ type Stats struct {
 	ClipUnits int
 	// ClippedLow and ClippedHigh count the units that lost their gradient at the
 	// lower and at the upper bound, ClippedDual those at the dual clip, which are not
-	// among the former. (verl's cispo counts all ratios outside its band.)
+	// among the former. (verl's cispo counts all ratios outside its band; here those of tokens with an advantage.)
 	ClippedLow, ClippedHigh, ClippedDual int
 	// Means over tokens: of the ratio in use, of -log r and of r - 1 - log r, where r
 	// is the token's own ratio (off-policy only); of the KL term; of the entropy.
