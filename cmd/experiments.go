@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -231,6 +232,15 @@ func runAssignment(ctx context.Context, s *State, o *assignmentOptions) error {
 	study, err := sweep.NewStudy(o.ask)
 	if err != nil {
 		return err
+	}
+	var told []string
+	for _, part := range study.Parts {
+		for _, note := range part.Notes {
+			if !o.out.quiet && !slices.Contains(told, note) {
+				noteTo(s)(note)
+				told = append(told, note)
+			}
+		}
 	}
 	if study.Dir, err = o.out.resolve("assignment", study.Manifest.Hash); err != nil {
 		return err

@@ -115,13 +115,8 @@ func DecodedCounts(e *rundir.Eval, decoding string) *rundir.Counts {
 	return &e.Sampled
 }
 
-// IntervalName is the name of the interval of [ProblemInterval] in a run's evaluations.
-func IntervalName(evals []rundir.Eval) string {
-	if len(evals) > 0 && evals[0].Samples > 1 && AtK(&evals[0], PassAtPrefix, 1) != nil {
-		return "pass@1 (greedy: Wilson)"
-	}
-	return "Wilson"
-}
+// HasPassInterval says whether [ProblemInterval] of sampled completions is that of pass@1.
+func HasPassInterval(e *rundir.Eval) bool { return e.Samples > 1 && AtK(e, PassAtPrefix, 1) != nil }
 
 // ProblemInterval is the 95% interval of the answer reward of a decoding of an evaluation, over its problems: that of
 // pass@1, which is the same number, where it has that, and else Wilson's. There several samples of a problem count as

@@ -163,7 +163,7 @@ func (p Progress) Watch(what string, of, maxTokens int, stop func() error) func(
 		a.Done, a.Tokens, done = a.Done+ended, a.Tokens+tokens, done+tokens+spared
 		a.Part = float64(done) / (float64(of) * float64(maxTokens))
 		if tokens == 0 {
-			a.From = a.Part
+			a.From += float64(spared) / (float64(of) * float64(maxTokens))
 		}
 		p.report(a)
 		if stop == nil {

@@ -200,8 +200,12 @@ func validationCaption(runs []*rundir.Run, infos []analysis.RunInfo) []string {
 	mean := fmt.Sprintf("Mean over n = %d runs%s; thin lines: each run.", len(runs), interval)
 	out := []string{mean + point + "; in brackets: last value."}
 	if len(runs) == 1 {
-		out = []string{infos[0].OneRun() + point + ", with its 95% " +
-			analysis.IntervalName(runs[0].Evals) + " interval over the problems, not over seeds; in brackets: last value."}
+		name := "Wilson"
+		if evals := analysis.EvalsOf(runs[0], rundir.SplitVal); len(evals) > 0 && analysis.HasPassInterval(&evals[0]) {
+			name = "pass@1"
+		}
+		out = []string{infos[0].OneRun() + point + ", with its 95% " + name +
+			" interval over the problems, not over seeds; in brackets: last value."}
 	}
 	if s := analysis.SampledAt(runs); strings.Contains(s, ", ") { // the legend has the temperature
 		out = append(out, sentence(s))

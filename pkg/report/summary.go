@@ -166,6 +166,7 @@ func rewardWithInterval(e *rundir.Eval, c *rundir.Counts) string {
 func footnotes(r *rundir.Run) string {
 	var b strings.Builder
 	var sizes, majorities []string
+	interval := "Wilson"
 	for _, split := range analysis.SetsOf(r) {
 		e := cmp.Or(analysis.Evaluation(r, split, analysis.AtEnd), analysis.Evaluation(r, split, analysis.AtStart))
 		if e == nil {
@@ -176,6 +177,9 @@ func footnotes(r *rundir.Run) string {
 			size += fmt.Sprintf(" x %d completions", e.Samples)
 		}
 		sizes = append(sizes, size)
+		if analysis.HasPassInterval(e) {
+			interval = "pass@1 where a problem has several completions, else Wilson"
+		}
 		if e.MajorityAnswer != "" {
 			majorities = append(majorities, fmt.Sprintf("%s %s (always %q)",
 				splitName(split), analysis.Decimals(e.MajorityBaseline, 3), e.MajorityAnswer))
@@ -185,7 +189,7 @@ func footnotes(r *rundir.Run) string {
 		fmt.Fprintf(&b, "majority-answer baseline: %s\n", strings.Join(majorities, ", "))
 	}
 	fmt.Fprintf(&b, "interval: %s, over the problems of a split (%s), not over seeds\n",
-		analysis.IntervalName(r.Evals), strings.Join(sizes, ", "))
+		interval, strings.Join(sizes, ", "))
 	if note := analysis.CurveNote([]*rundir.Run{r}); note != "" {
 		fmt.Fprintf(&b, "%s\n", note)
 	}

@@ -65,7 +65,10 @@ func NewStudy(ask Assignment) (*Study, error) {
 	s.Parts = []*Plan{lr}
 	s.rates = lr.Manifest.Axes[0]
 	if rates.OfDefault {
-		s.ask.Rates = s.rates.Values
+		s.ask.Rates = nil
+		for _, v := range s.rates.Values {
+			s.ask.Rates = append(s.ask.Rates, s.rates.Shown(v))
+		}
 	}
 	s.Manifest.Parts = []sweepdir.Part{s.parts[0].entry()}
 	_, m, err := frozenModel(lr.Manifest.Runs[0])

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,75 +21,103 @@ func (p *planner) rescale() error {
 	if !p.req.OfDefault {
 		return nil
 	}
-	base, err := p.load(nil)
+	base, err := p.load(p.firstModel())
 	if err != nil {
 		return nil //nolint:nilerr // the arms may make it valid; if not, resolving them reports it
 	}
 	usual, now := config.Default(), &base.Config
 	scales := map[string]func(v float64) float64{}
 	if had, has := usual.Rollout.RolloutBatchSize, now.Rollout.RolloutBatchSize; has != had {
-		scales[trainBatchKey] = func(v float64) float64 { return max(1, math.Floor(v*float64(has)/float64(had))) }
+		scales[trainBatchKey] = func(v float64) float64 {
+			for b := max(1, int(v)*has/had); b > 0; b-- {
+				if has%b == 0 && b%now.Train.GradientAccumulationSteps == 0 {
+					return float64(b)
+				}
+			}
+			return v
+		}
 	}
 	had, has := usual.Train.LearningRate, now.Train.LearningRate
 	if m, err := policy.Of(*now); err == nil && m.IsDecoder() && has != had {
 		scales[analysis.RateKey] = func(v float64) float64 { return inDecimals(v / had * has) }
 	}
-	scale := func(name, text string) (scaled string, changed bool) {
+	changed := map[string]bool{}
+	scale := func(name, text string) string {
 		k, err := config.FindKey(name)
 		if err != nil || scales[k.Path] == nil {
-			return text, false
+			return text
 		}
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return text, false
+			return text
 		}
-		return canonical(k, strconv.FormatFloat(scales[k.Path](v), 'f', -1, 64)), true
+		changed[k.Path] = true
+		return canonical(k, strconv.FormatFloat(scales[k.Path](v), 'f', -1, 64))
 	}
-	batches := false
-	set := func(all []Setting) []Setting {
+	set := func(all []Setting, given map[string]bool) []Setting {
 		all = slices.Clone(all)
 		for i, s := range all {
-			var changed bool
-			all[i].Value, changed = scale(s.Key, s.Value)
-			batches = batches || changed
+			if k, err := config.FindKey(s.Key); err == nil && !given[k.Path] {
+				all[i].Value = scale(s.Key, s.Value)
+			}
 		}
 		return all
 	}
-	p.req.Set, p.req.Arms, p.req.Axes = set(p.req.Set), slices.Clone(p.req.Arms), slices.Clone(p.req.Axes)
+	p.req.Set, p.req.Arms, p.req.Axes = set(p.req.Set, p.given()), slices.Clone(p.req.Arms), slices.Clone(p.req.Axes)
 	for i, a := range p.req.Arms {
-		p.req.Arms[i].Set = set(a.Set)
+		p.req.Arms[i].Set = set(a.Set, nil)
 	}
 	named := strings.Split(p.req.Reference, ",")
 	reference := slices.Clone(named)
 	for i, a := range p.req.Axes {
-		if !a.OfDefault {
-			continue
-		}
 		k, err := config.FindKey(a.Key)
-		if err != nil || scales[k.Path] == nil {
+		if err != nil || !a.OfDefault || scales[k.Path] == nil {
 			continue
 		}
 		p.req.Axes[i].Values = nil
 		for _, text := range a.Values {
-			scaled, _ := scale(a.Key, text)
+			scaled := scale(a.Key, text)
 			p.req.Axes[i].Values = append(p.req.Axes[i].Values, scaled)
 			if at := slices.Index(named, shortName(k.Path)+"="+canonical(k, text)); at >= 0 {
 				reference[at] = shortName(k.Path) + "=" + scaled
 			}
 		}
-		if k.Path == trainBatchKey {
-			batches = true
-			continue
-		}
-		p.notes = append(p.notes, fmt.Sprintf("The learning rates are TinyLM's, in proportion to %s: %s instead of %s.",
-			k.Path, textutil.Number(has), textutil.Number(had)))
 	}
 	p.req.Reference = strings.Join(reference, ",")
-	if batches {
+	if changed[analysis.RateKey] {
+		p.notes = append(p.notes, fmt.Sprintf("The learning rates are TinyLM's, in proportion to %s: %s instead of %s.",
+			analysis.RateKey, textutil.Number(has), textutil.Number(had)))
+	}
+	if changed[trainBatchKey] {
 		p.notes = append(p.notes, fmt.Sprintf("The train batches are in proportion to rollout.rollout_batch_size: %d instead of %d.",
 			now.Rollout.RolloutBatchSize, usual.Rollout.RolloutBatchSize))
 	}
 	return nil
+}
+
+// firstModel are the settings of the first value of an axis of models.
+func (p *planner) firstModel() (own []config.Flag) {
+	for _, a := range p.req.Axes {
+		if k, err := config.FindKey(a.Key); err == nil && k.Path == "model.init" && len(a.Values) > 0 {
+			own = append(own, config.Flag{Key: k.Path, Name: a.From, Value: a.Values[0]})
+		}
+	}
+	return own
+}
+
+// given are the keys that the command line sets.
+func (p *planner) given() map[string]bool {
+	keys := map[string]bool{}
+	for _, s := range p.opts.Set {
+		name, _, _ := strings.Cut(s, "=")
+		if k, err := config.FindKey(name); err == nil {
+			keys[k.Path] = true
+		}
+	}
+	for _, f := range p.opts.Flags {
+		keys[f.Key] = true
+	}
+	return keys
 }
 
 // inDecimals is a number without the error of a division or multiplication: 3e-5, not 2.9999999999999997e-05.

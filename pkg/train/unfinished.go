@@ -28,6 +28,7 @@ type unfinished struct {
 	pieces map[string]piece
 	step   int
 	policy string // a hash of the policy after step
+	curve  int    // the number of the curve's problems
 }
 
 // piece has the completions of some prompts by one decoding: a line of the file.
@@ -64,7 +65,7 @@ func (t *trainer) evaluationSampler(step int) (model.Sampler, error) {
 		if damaged > 0 {
 			t.note("damage: %s: line %d: the completions from there on are sampled again", t.path(unfinishedFile), damaged)
 		}
-		u.Sampler, u.check, u.step = t.sampler, t.hold.Check, -1
+		u.Sampler, u.check, u.step, u.curve = t.sampler, t.hold.Check, -1, len(t.data.problems.Val)
 	}
 	if u.step == step {
 		return u, nil
@@ -115,8 +116,12 @@ func (u *unfinished) SampleEach(prompts [][]int, group int, opts []model.Samplin
 	const together = 256 // completions: a sampler takes as many at a time
 	out := make([][]model.Completion, len(opts))
 	size := max(1, together/group)
-	for lo := 0; lo < len(prompts); lo += size {
-		hi, at := min(lo+size, len(prompts)), draws
+	for lo, hi := 0, 0; lo < len(prompts); lo = hi {
+		hi = min(lo+size, len(prompts))
+		if lo < u.curve { // a piece of the curve's problems alone serves the last evaluation, too
+			hi = min(hi, u.curve)
+		}
+		at := draws
 		at.B += uint32(lo)
 		part, err := u.piece(prompts[lo:hi], group, opts, at)
 		if err != nil {
