@@ -144,30 +144,24 @@ func (s *Study) comparison(p part, rate string) (*Plan, error) {
 	if s.ask.Options.ReuseChoice {
 		return s.plan("ablate", req, flag)
 	}
-	return s.planOn(FreshSeeds(s.Parts[0].Manifest.Seeds), "ablate", req, flag)
+	chosenOn := s.Parts[0].Manifest.Seeds
+	return s.planOn(freshSeeds(chosenOn, len(chosenOn)), "ablate", req, flag)
 }
 
 // tunes says whether a part takes each arm at its own learning rate.
 func (s *Study) tunes(p part) bool { return s.ask.PerArm && !p.shared }
 
-// FreshSeeds are as many seeds as these, none of which is among them: the ones after the largest.
-func FreshSeeds(seeds []uint64) []uint64 { return freshSeeds(seeds, len(seeds)) }
-
 // freshSeeds are the n seeds after the largest of these.
-func freshSeeds(seeds []uint64, n int) []uint64 {
-	out := make([]uint64, n)
-	for i := range out {
-		out[i] = slices.Max(seeds) + uint64(i) + 1
-	}
-	return out
+func freshSeeds(seeds []uint64, n int) []uint64 { return seedsAfter(slices.Max(seeds), n) }
+
+// isRate says whether a name is that of the learning rate.
+func isRate(name string) bool {
+	k, err := config.FindKey(name)
+	return err == nil && k.Path == analysis.RateKey
 }
 
 // withoutRates is an ablation without its own learning rates: the study has others.
 func withoutRates(req Request) Request {
-	isRate := func(key string) bool {
-		k, err := config.FindKey(key)
-		return err == nil && k.Path == analysis.RateKey
-	}
 	if !isRate(req.BestOver) {
 		return req
 	}
@@ -185,10 +179,7 @@ func crossedWithRates(req Request, rates []string, first string) Request {
 	if req.Reference != "" {
 		req.Reference += "," + shortName(analysis.RateKey) + "=" + first
 	}
-	req.Fixed = slices.DeleteFunc(slices.Clone(req.Fixed), func(name string) bool {
-		k, err := config.FindKey(name)
-		return err == nil && k.Path == analysis.RateKey
-	})
+	req.Fixed = slices.DeleteFunc(slices.Clone(req.Fixed), isRate)
 	return req
 }
 

@@ -88,10 +88,13 @@ const DefaultSeeds = 4
 const maxRuns = 10000
 
 // FirstSeeds returns 1 to n.
-func FirstSeeds(n int) []uint64 {
+func FirstSeeds(n int) []uint64 { return seedsAfter(0, n) }
+
+// seedsAfter returns the n seeds after last.
+func seedsAfter(last uint64, n int) []uint64 {
 	out := make([]uint64, n)
 	for i := range out {
-		out[i] = uint64(i) + 1
+		out[i] = last + uint64(i) + 1
 	}
 	return out
 }
