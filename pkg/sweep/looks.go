@@ -51,13 +51,14 @@ func ParseLooks(text string) (seeds []uint64, looks []sweepdir.Look, ok bool, er
 
 // LooksText is a plan as --seeds takes it: "4..16", or "4" for a choice with one comparison on 4 seeds after it.
 func LooksText(looks []sweepdir.Look) string {
-	if first := looks[0]; first.Choice {
+	first, last := looks[0], looks[len(looks)-1].Seeds
+	if first.Choice {
+		last -= first.Seeds
 		if len(looks) == 2 {
-			return strconv.Itoa(looks[1].Seeds - first.Seeds)
+			return strconv.Itoa(last)
 		}
-		return fmt.Sprintf("%d..%d", first.Seeds, looks[len(looks)-1].Seeds-first.Seeds)
 	}
-	return fmt.Sprintf("%d..%d", looks[0].Seeds, looks[len(looks)-1].Seeds)
+	return fmt.Sprintf("%d..%d", first.Seeds, last)
 }
 
 // checkLooks refuses a plan of looks that the sweep can't have.
@@ -175,10 +176,10 @@ func TakeLook(dir string, gaveUp func(sweepdir.RunState) bool) (m sweepdir.Manif
 func decisionText(m sweepdir.Manifest, k int) string {
 	d := m.Looks[k].Taken
 	var out, on []string
+	for _, arm := range d.GoOn {
+		on = append(on, m.NameOf(arm))
+	}
 	if m.Looks[k].Choice {
-		for _, arm := range d.GoOn {
-			on = append(on, m.NameOf(arm))
-		}
 		return fmt.Sprintf("chosen on %d seeds, and compared on fresh ones: %s", m.Looks[k].Seeds, strings.Join(on, ", "))
 	}
 	if m.ChosenOn() > 0 && len(m.Looks) == 2 {
@@ -193,9 +194,6 @@ func decisionText(m sweepdir.Manifest, k int) string {
 			continue
 		}
 		out = append(out, m.NameOf(o.Arm)+" ("+why+m.NameOf(o.By)+")")
-	}
-	for _, arm := range d.GoOn {
-		on = append(on, m.NameOf(arm))
 	}
 	text := fmt.Sprintf("look at %d seeds: ", m.Looks[k].Seeds-m.ChosenOn())
 	switch d.Ended {

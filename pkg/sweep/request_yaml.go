@@ -285,12 +285,9 @@ func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 			f.Choice = c
 		}
 	case len(m.Looks) > 0 && slices.Equal(seeds, FirstSeeds(len(seeds))):
-		f.Seeds = plain(LooksText(m.Looks))
+		f.Seeds, seeds = plain(LooksText(m.Looks)), nil
 	}
 	for _, s := range seeds {
-		if f.Seeds.Kind == yaml.ScalarNode {
-			break
-		}
 		f.Seeds.Content = append(f.Seeds.Content, plain(strconv.FormatUint(s, 10)))
 	}
 
