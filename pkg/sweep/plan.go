@@ -303,7 +303,10 @@ func (p *planner) resolveArms() error {
 			}
 			continue
 		}
-		p.noteGiven(a, r.Given)
+		for _, g := range r.Given { // values of the base that contradict the arm's own settings
+			p.notes = append(p.notes, fmt.Sprintf("The arm %q does not have %s %s (%s), which contradicts its %s.",
+				a.Label, g.Key, g.Value, g.From, g.To))
+		}
 		r.Config.Name, r.Config.Seed = a.Name, p.seeds[0]
 		p.configs = append(p.configs, r.Config)
 		p.lengthFollows = append(p.lengthFollows, r.Origin("eval.max_tokens").From != "")
@@ -315,12 +318,4 @@ func (p *planner) resolveArms() error {
 		problems = append(problems, p.replaced()...)
 	}
 	return planError(problems...)
-}
-
-// noteGiven notes the values of the base that an arm does not have because they contradict its own settings.
-func (p *planner) noteGiven(arm plannedArm, given []config.Given) {
-	for _, g := range given {
-		p.notes = append(p.notes, fmt.Sprintf("The arm %q does not have %s %s (%s), which contradicts its %s.",
-			arm.Label, g.Key, g.Value, g.From, g.To))
-	}
 }

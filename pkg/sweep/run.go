@@ -80,7 +80,8 @@ func (r *runner) loop(ctx context.Context) {
 			r.halt(ctx.Err())
 		}
 		r.fill()
-		if r.idle() {
+		isBusy := r.running > 0 || r.halted == nil && len(r.in(waiting, elsewhere)) > 0
+		if !isBusy {
 			if r.decide() {
 				continue
 			}
@@ -94,11 +95,6 @@ func (r *runner) loop(ctx context.Context) {
 		case <-done:
 		}
 	}
-}
-
-// idle says whether there is nothing to wait for.
-func (r *runner) idle() bool {
-	return r.running == 0 && (r.halted != nil || len(r.in(waiting))+len(r.in(elsewhere)) == 0)
 }
 
 // halt asks all processes to save and stop, and starts no others.

@@ -119,7 +119,7 @@ func (r *runner) poll() {
 	// The time that a laptop slept, or this process was stopped, does not count.
 	since := min(now.Sub(r.lastPoll), 2*r.opts.Poll)
 	r.lastPoll = now
-	for _, j := range slices.Concat(r.in(running), r.in(elsewhere)) {
+	for _, j := range r.in(running, elsewhere) {
 		alive, moved := j.watch.poll()
 		if moved {
 			r.emit(Event{Kind: Progress, State: j.watch.state(j.entry)}, j)
