@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -74,12 +73,6 @@ const (
 
 // Flag is a flag for a key of the section launcher. A list of lines has a repeatable flag and no Type.
 type Flag struct{ Name, Key, Type, Usage string }
-
-// KindOf returns the launcher of the type in a configuration.
-func KindOf(l config.Launcher) Kind {
-	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == l.Type })
-	return Kinds[i] // a test compares the names with the types of the configuration
-}
 
 // Options say how a command trains its runs.
 type Options struct {
@@ -217,7 +210,10 @@ func (j *Job) Settings() config.Launcher {
 }
 
 // Kind is the launcher of the job.
-func (j *Job) Kind() Kind { return KindOf(j.Settings()) }
+func (j *Job) Kind() Kind {
+	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == j.Settings().Type })
+	return Kinds[i] // a test compares the names with the types of the configuration
+}
 
 // parts is the number of sweeps.
 func (j *Job) parts() int {
@@ -233,14 +229,6 @@ func (j *Job) part(i int) (*sweep.Located, error) {
 		return j.Study.Part(i)
 	}
 	return j.Sweep, nil
-}
-
-// partDir is the folder of sweep i.
-func (j *Job) partDir(i int) string {
-	if j.Study != nil {
-		return filepath.Join(j.Dir, j.Study.Manifest.Parts[i].Name)
-	}
-	return j.Dir
 }
 
 // Located returns all sweeps, as they would be in their folders, and refuses those without room for

@@ -65,12 +65,12 @@ func (l slurmLauncher) Preview(ctx context.Context, j *Job) (string, error) {
 func (l slurmLauncher) Wait(ctx context.Context, j *Job) (ended bool, err error) {
 	var errs []error
 	for i := range j.parts() {
-		dir, at := j.partDir(i), ""
-		opts := sweep.WaitOptions{Observer: j.Observer, Now: j.Now}
-		queue := slurm.NewFollower(l.run, dir)
+		dir, at := j.Dir, ""
+		opts := sweep.WaitOptions{Queue: slurm.NewFollower(l.run, dir), Observer: j.Observer, Now: j.Now}
 		if j.Study != nil {
-			at = "part " + j.Study.Manifest.Parts[i].Name + ": "
-			queue = slurm.NewFollower(l.run, dir, j.Dir)
+			name := j.Study.Manifest.Parts[i].Name
+			dir, at = filepath.Join(dir, name), "part "+name+": "
+			opts.Queue = slurm.NewFollower(l.run, dir, j.Dir)
 			opts.Ready = func() error {
 				_, err := j.Study.Find() // the learning rate that a job has chosen
 				if err == nil {
@@ -79,16 +79,12 @@ func (l slurmLauncher) Wait(ctx context.Context, j *Job) (ended bool, err error)
 				return err
 			}
 		}
-		opts.Queue = queue
 		sw, err := sweep.Wait(ctx, dir, opts)
 		if sw == nil {
 			return false, errors.Join(append(errs, err)...)
 		}
-		if err != nil && at != "" {
-			err = fmt.Errorf("%s%w", at, err)
-		}
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("%s%w", at, err))
 		}
 		if err := j.report(i, sw); err != nil {
 			return false, errors.Join(append(errs, err)...)
