@@ -105,10 +105,8 @@ includes the forward pass of the reference model, as a step of TRL's DPOTrainer 
 
 // ofModel replaces the defaults that are for TinyLM.
 func (o *benchStepOptions) ofModel(c *cobra.Command) error {
-	for _, name := range []string{"hidden", "layers"} {
-		if c.Flags().Changed(name) {
-			return usagef(c, "--%s is for TinyLM: it has no effect with --model", name)
-		}
+	if name := changed(c, "hidden", "layers"); name != "" {
+		return usagef(c, "--%s is for TinyLM: it has no effect with --model", name)
 	}
 	if !c.Flags().Changed("prompts") {
 		o.Prompts = 8

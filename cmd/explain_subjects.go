@@ -89,13 +89,11 @@ compared; a difference ends the command with exit code 1.`,
 	f.StringVar(&cases.file, "batch", "", "`file` of cases in the assignment's or TRL's names (\"-\" = standard input)")
 	addExample(c, cases)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if !f.Changed("batch") && !f.Changed("example") && !f.Changed("edition") {
+		if changed(cmd, "batch", "example", "edition") == "" {
 			return example(cmd, args)
 		}
-		for _, other := range []string{"group", "nearly", "out"} {
-			if f.Changed(other) {
-				return usagef(cmd, "a file of --batch or --example has its own rewards; leave out --%s", other)
-			}
+		if other := changed(cmd, "group", "nearly", "out"); other != "" {
+			return usagef(cmd, "a file of --batch or --example has its own rewards; leave out --%s", other)
 		}
 		cases.eps = explain.TRLEps
 		cases.json, _ = f.GetBool("json")

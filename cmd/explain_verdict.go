@@ -54,10 +54,8 @@ the command with exit code 2 before anything is printed.`,
 			}
 			return example(cmd, args)
 		}
-		for _, other := range []string{"arm", "problems", "weight", "margin", "reference", "stopped", "looks"} {
-			if f.Changed(other) {
-				return usagef(cmd, "--batch has its own numbers; leave out --%s", other)
-			}
+		if other := changed(cmd, "arm", "problems", "weight", "margin", "reference", "stopped", "looks"); other != "" {
+			return usagef(cmd, "--batch has its own numbers; leave out --%s", other)
 		}
 		cases.json, _ = f.GetBool("json")
 		return runBatch(cmd, s, cases, func(file explain.File) (explain.Batch, error) {

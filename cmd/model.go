@@ -59,7 +59,7 @@ else; a terminal gets control characters escaped. --json has all else.`,
 			o.load = cf.optionsOfRun(cmd, s)
 			o.load.Only = config.NoSplit
 			o.Greedy = o.Temperature == 0
-			sampling := cmd.Flags().Changed("top-p") || cmd.Flags().Changed("top-k") || cmd.Flags().Changed("seed")
+			sampling := changed(cmd, "top-p", "top-k", "seed") != ""
 			switch {
 			case len(o.Prompts) == 0 && o.file == "":
 				return usagef(cmd, "generate needs --prompt TEXT or --prompts FILE")

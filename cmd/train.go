@@ -132,11 +132,9 @@ func checkResume(c *cobra.Command, dir string, keys []keyFlag) error {
 			names = append(names, k.flag)
 		}
 	}
-	for _, name := range names {
-		if c.Flags().Changed(name) {
-			return usagef(c, "--resume continues the run in %s with its own configuration; "+
-				"--%s can't be combined with --resume", dir, name)
-		}
+	if name := changed(c, names...); name != "" {
+		return usagef(c, "--resume continues the run in %s with its own configuration; "+
+			"--%s can't be combined with --resume", dir, name)
 	}
 	return nil
 }
