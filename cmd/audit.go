@@ -88,9 +88,7 @@ samples only these. The folder of an audit as the argument draws its page again.
 	}
 	cf.add(c, config.Names(), nil)
 	c.Flags().StringVar(&o.ask.Arm, "arm", "", "`name` of the arm to audit, if the sweep has several")
-	completeWith(c, "arm", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return armNames(args), cobra.ShellCompDirectiveNoFileComp
-	})
+	completeWith(c, "arm", completeArms)
 	c.Flags().StringVar(&o.ask.Model, "model", "", "trained weights, a `path` as in model.init, instead of runs")
 	c.Flags().StringVar(&o.ask.Base, "base", "", "initial weights of --model, a `path` (default model.init of -c)")
 	addSplit(c, &o.ask.Split, rundir.SplitVal, "problems to sample")

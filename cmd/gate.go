@@ -38,15 +38,14 @@ func (f *sideFlags) add(c *cobra.Command, against string) {
 		f.margin = points / 100
 		return nil
 	})
-	completeWith(c, "arm", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return armNames(args), cobra.ShellCompDirectiveNoFileComp
-	})
-	completeWith(c, "against-arm", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return armNames(f.against), cobra.ShellCompDirectiveNoFileComp
-	})
-	completeWith(c, "against", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	})
+	completeWith(c, "arm", completeArms)
+	complete(c, "against-arm", func() []string { return armNames(f.against) }, cobra.ShellCompDirectiveNoFileComp)
+	completeWith(c, "against", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
+}
+
+// completeArms lists the arms of the sweep that is the argument.
+func completeArms(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return armNames(args), cobra.ShellCompDirectiveNoFileComp
 }
 
 // armNames are the arms of a sweep for the shell; none of other folders.
@@ -54,9 +53,9 @@ func armNames(dirs []string) (names []string) {
 	if dirs = analysis.Distinct(dirs); len(dirs) != 1 { // cobra parses flags twice
 		return nil
 	}
-	m, err := sweepdir.ReadManifest(dirs[0])
-	for i := 0; err == nil && i < len(m.Arms); i++ {
-		names = append(names, textutil.Printable(m.Arms[i].Name, 0))
+	m, _ := sweepdir.ReadManifest(dirs[0]) // no arms if it can't be read
+	for _, arm := range m.Arms {
+		names = append(names, textutil.Printable(arm.Name, 0))
 	}
 	return names
 }
