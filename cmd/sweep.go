@@ -229,39 +229,29 @@ type prepareOutput struct {
 	Indices []int `json:"indices,omitempty"`
 }
 
-// prepareSweep writes the sweep's folder without its runs and prints how to train
-// them.
+// prepareSweep writes the sweep's folder without its runs and prints how to train them. Of a sweep with planned
+// looks it takes the look that is due, and prints the runs up to the next one.
 func (f *sweepFlags) prepareSweep(s *State, l *sweep.Located) error {
-	if err := l.Prepare(noteTo(s)); err != nil {
-		return err
+	err := l.Prepare(noteTo(s))
+	hasLooks, atMost := len(l.Manifest.Looks) > 0, ""
+	var due []int
+	if err == nil && hasLooks {
+		due, err = l.Due(noteTo(s))
+		atMost = " at most"
 	}
-	n := len(l.Manifest.Runs)
-	if len(l.Manifest.Looks) > 0 {
-		return f.prepareLook(s, l)
-	}
-	if f.out.json {
-		return printJSON(s.Out, prepareOutput{l.Dir, n, nil})
-	}
-	_, err := textutil.Fprintf(s.Out,
-		"prepared %s in %s; for each N from 0 to %d: grpo task --sweep %s --index N\n",
-		textutil.Count(n, "run"), l.Dir, n-1, textutil.CommandLine([]string{l.Dir}))
-	return err
-}
-
-// prepareLook is prepareSweep for a sweep with planned looks: it takes the look that is due, and prints the runs
-// up to the next one.
-func (f *sweepFlags) prepareLook(s *State, l *sweep.Located) error {
-	due, err := l.Due(noteTo(s))
 	if err != nil {
 		return err
 	}
+	n := len(l.Manifest.Runs)
 	if f.out.json {
-		return printJSON(s.Out, prepareOutput{l.Dir, len(l.Manifest.Runs), due})
+		return printJSON(s.Out, prepareOutput{l.Dir, n, due})
 	}
-	text := fmt.Sprintf("prepared %s at most in %s; ", textutil.Count(len(l.Manifest.Runs), "run"), l.Dir)
+	text := fmt.Sprintf("prepared %s%s in %s; ", textutil.Count(n, "run"), atMost, l.Dir)
 	folder := textutil.CommandLine([]string{l.Dir})
 	next := l.Manifest.NextLook()
 	switch {
+	case !hasLooks:
+		text += fmt.Sprintf("for each N from 0 to %d: grpo task --sweep %s --index N", n-1, folder)
 	case len(due) == 0:
 		text += fmt.Sprintf("no run is left: grpo report %s", folder)
 	case next < 0:
