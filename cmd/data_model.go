@@ -83,7 +83,11 @@ func showPrompts(_ context.Context, s *State, o *dataShowOptions) error {
 			w := newTable(s.Out)
 			textutil.Fprintf(w, "\nid\ttoken\n")
 			for i, id := range x.IDs {
-				textutil.Fprintf(w, "%d\t%s\n", id, tokenText(x.Tokens[i], slices.Contains(x.Special, i)))
+				text := x.Tokens[i]
+				if !slices.Contains(x.Special, i) { // which are shown by their names
+					text = fmt.Sprintf("%q", text)
+				}
+				textutil.Fprintf(w, "%d\t%s\n", id, text)
 			}
 			if err := w.Flush(); err != nil {
 				return err
@@ -92,7 +96,11 @@ func showPrompts(_ context.Context, s *State, o *dataShowOptions) error {
 	}
 	w := newTable(s.Out)
 	textutil.Fprintf(w, "\nprompt template\t%s, %s\n", p.Template, textutil.Count(p.FewShot, "worked example"))
-	textutil.Fprintf(w, "context\t%s\n", contextText(p.Context))
+	limit := "no limit"
+	if p.Context != 0 {
+		limit = fmt.Sprintf("%d tokens", p.Context)
+	}
+	textutil.Fprintf(w, "context\t%s\n", limit)
 	for _, row := range p.Special.Rows() {
 		textutil.Fprintf(w, "%s\t%s\n", row[0], row[1])
 	}
@@ -110,21 +118,6 @@ func showPrompts(_ context.Context, s *State, o *dataShowOptions) error {
 	}
 	_, err = textutil.Fprintf(s.Out, "\nnot all prompts fit: %s\n", p.Problem)
 	return err
-}
-
-func contextText(n int) string {
-	if n == 0 {
-		return "no limit"
-	}
-	return fmt.Sprintf("%d tokens", n)
-}
-
-// tokenText shows a token: a special one by its name, another one quoted.
-func tokenText(text string, special bool) string {
-	if special {
-		return text
-	}
-	return fmt.Sprintf("%q", text)
 }
 
 // dataPairsOptions are the inputs of `grpo data pairs`.

@@ -156,7 +156,6 @@ func addExample(c *cobra.Command, o *batchOptions) {
 	complete(c, "edition", func() []string { return explain.Editions }, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// printExample prints an example.
 func printExample(c *cobra.Command, s *State, o *batchOptions) error {
 	if o.file != "" {
 		return usagef(c, "--example prints a file for --batch; leave one of them out")

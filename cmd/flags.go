@@ -38,14 +38,8 @@ func countVar(fs *pflag.FlagSet, to *int, name string, value, least, most int, u
 	fs.VarP(&countFlag{to, least, most}, name, short, usage)
 }
 
-func (f *countFlag) String() string {
-	if f.to == nil {
-		return "0"
-	}
-	return fmt.Sprint(*f.to)
-}
-
-func (f *countFlag) Type() string { return "int" }
+func (f *countFlag) String() string { return fmt.Sprint(*f.to) }
+func (f *countFlag) Type() string   { return "int" }
 
 func (f *countFlag) Set(text string) error {
 	n, err := strconv.Atoi(text)
@@ -70,14 +64,8 @@ func choiceVar(c *cobra.Command, to *string, name, value, what string, names []s
 	complete(c, name, func() []string { return names }, cobra.ShellCompDirectiveNoFileComp)
 }
 
-func (f *choiceFlag) String() string {
-	if f.to == nil {
-		return ""
-	}
-	return *f.to
-}
-
-func (f *choiceFlag) Type() string { return "string" }
+func (f *choiceFlag) String() string { return *f.to }
+func (f *choiceFlag) Type() string   { return "string" }
 
 // Set takes the default too, which may be empty.
 func (f *choiceFlag) Set(text string) error {

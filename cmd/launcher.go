@@ -168,7 +168,7 @@ func (f *sweepFlags) start(ctx context.Context, s *State, j *launch.Job, prepare
 	if out.Stayed && (isReported || errors.Is(err, rundir.ErrInterrupted)) {
 		t.done()
 	} else {
-		t.erase()
+		t.screen.Erase()
 	}
 	switch r := out.Receipt; {
 	case r != nil:

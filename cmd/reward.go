@@ -121,7 +121,11 @@ func tryRewards(ctx context.Context, s *State, o *rewardTryOptions) error {
 	for _, c := range t.Completions {
 		row := []string{c.Problem, c.Kind, fmt.Sprintf("%q", textutil.Cut(c.Completion, 40)), fmt.Sprint(c.Tokens)}
 		for _, r := range append(slices.Clone(c.Rewards), c.Reward) {
-			row = append(row, orNull(r))
+			text := "null"
+			if r != nil {
+				text = textutil.Rounded(*r)
+			}
+			row = append(row, text)
 		}
 		for _, name := range names {
 			row = append(row, cell(c.Columns[name]))
@@ -129,14 +133,6 @@ func tryRewards(ctx context.Context, s *State, o *rewardTryOptions) error {
 		line(row...)
 	}
 	return w.Flush()
-}
-
-// orNull writes a reward.
-func orNull(x *float64) string {
-	if x == nil {
-		return "null"
-	}
-	return textutil.Rounded(*x)
 }
 
 // cell writes a value of a column.

@@ -64,7 +64,9 @@ func exitCode(err error) int {
 		return gate.code
 	case config.Outside(err):
 		return exitFailed
-	case errors.As(err, &usage), errors.Is(err, config.ErrConfig), isWrongPath(err):
+	case errors.As(err, &usage), errors.Is(err, config.ErrConfig):
+		return exitUsage
+	case errors.Is(err, regular.ErrNamed), errors.Is(err, rundir.ErrNotRun): // what the user named is of the wrong kind
 		return exitUsage
 	case errors.Is(err, rundir.ErrNothingSaved), errors.Is(err, errStopped):
 		return exitInterrupted
@@ -72,11 +74,6 @@ func exitCode(err error) int {
 		return exitResumable
 	}
 	return exitFailed
-}
-
-// isWrongPath reports whether a file or folder that the user named to be read is of the wrong kind.
-func isWrongPath(err error) bool {
-	return errors.Is(err, regular.ErrNamed) || errors.Is(err, rundir.ErrNotRun)
 }
 
 // missingInput turns the error about a missing file or folder, named on the command

@@ -248,7 +248,10 @@ func followPage(ctx context.Context, s *State, o *statusOptions, st *sweep.Statu
 	defer tick.Stop()
 	var curves curvesSoFar
 	for {
-		page := statusPage(st, s.Now())
+		page := report.StatusPage{
+			Title: statusTitle(st), Lead: statusSummary(st), Written: s.Now(),
+			Runs: statusTable(st), Notes: statusNotes(st),
+		}
 		curves.add(&page, o.dir, s.Now, st.InProgress())
 		if st.InProgress() {
 			if page.Every = o.every; ctx.Err() != nil {
@@ -276,14 +279,6 @@ func followPage(ctx context.Context, s *State, o *statusOptions, st *sweep.Statu
 		return nil, errStopped
 	}
 	return st, nil
-}
-
-// statusPage is the page of a status, without its figures.
-func statusPage(st *sweep.Status, now time.Time) report.StatusPage {
-	return report.StatusPage{
-		Title: statusTitle(st), Lead: statusSummary(st), Written: now,
-		Runs: statusTable(st), Notes: statusNotes(st),
-	}
 }
 
 // statusTitle names the folder too: two sweeps over a key have the same name.

@@ -124,7 +124,7 @@ func (t *sweepTable) Part(part int, head string) {
 
 // line prints a line, above the table where there is one.
 func (t *sweepTable) line(format string, args ...any) {
-	t.erase()
+	t.screen.Erase()
 	textutil.Fprintf(t.screen.W, format+"\n", args...)
 }
 
@@ -264,7 +264,7 @@ func (t *sweepTable) left(now time.Time) (float64, bool) {
 
 // done erases the table before results are printed, and prints the totals.
 func (t *sweepTable) done() {
-	t.erase()
+	t.screen.Erase()
 	if !slices.ContainsFunc(t.runs, func(r tableRun) bool { return !r.found }) {
 		t.line("all %d runs are already done", len(t.runs))
 		return

@@ -21,9 +21,6 @@ func (t *sweepTable) draw(force bool) {
 	}
 }
 
-// erase removes the table from the screen.
-func (t *sweepTable) erase() { t.screen.Erase() }
-
 // phaseOrder is that of the rows; finished and diverged runs are one group.
 var phaseOrder = []phase{
 	phaseFailed, phaseRunning, phaseOther, phaseStopped, phaseWaiting, phaseDiverged, phaseDone,
