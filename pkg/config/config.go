@@ -23,6 +23,7 @@ import (
 	"cmp"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -251,19 +252,14 @@ func (e *Eval) MajorityKs(n int) []int {
 	return upTo(n, e.MajorityAt)
 }
 
-func upTo(n int, chosen []int) (ks []int) {
+func upTo(n int, chosen []int) []int {
 	switch {
 	case n <= 1:
-	case len(chosen) > 0:
-		for _, k := range chosen {
-			if k <= n {
-				ks = append(ks, k)
-			}
-		}
-	default:
-		ks = stats.Doubled(1, n)
+		return nil
+	case len(chosen) == 0:
+		return stats.Doubled(1, n)
 	}
-	return ks
+	return slices.DeleteFunc(slices.Clone(chosen), func(k int) bool { return k > n })
 }
 
 // Names in eval.sets.
@@ -327,13 +323,16 @@ func Default() Config {
 	return c
 }
 
-var defaults = sync.OnceValues(func() (c Config, doc *yamldoc.Document) {
-	text, err := readEmbedded("default")
+var defaults = sync.OnceValues(func() (Config, *yamldoc.Document) { return defaultsIn[Config]("default") })
+
+// defaultsIn reads an embedded configuration that has every key, with the comments on them.
+func defaultsIn[T Root](name string) (c T, doc *yamldoc.Document) {
+	text, err := readEmbedded(name)
 	if err != nil {
 		panic("config: " + err.Error()) // cannot happen with go:embed
 	}
-	if doc = formOf(c).Decode("default.yaml", text, &c); len(doc.Problems) > 0 {
+	if doc = formOf(c).Decode(name+".yaml", text, &c); len(doc.Problems) > 0 {
 		panic("config: " + doc.Problems[0]) // a test reads the file
 	}
 	return c, doc
-})
+}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -41,12 +42,8 @@ func (e *Error) Unwrap() []error {
 // Outside reports an error from a limit or a fault of the machine (open files, memory, disk), which
 // no change of a configuration fixes.
 func Outside(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO, syscall.ENOSPC} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	faults := []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO, syscall.ENOSPC}
+	return slices.ContainsFunc(faults, func(e error) bool { return errors.Is(err, e) })
 }
 
 // invalid marks an error as one of the configuration and keeps its message.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,9 +64,7 @@ func LoadText(name string, text []byte) (*Resolved, error) {
 // replaces the default list; missing keys of a stage are those of [DefaultStage]. The other sources
 // reach the stages by their index, e.g. --set stages.0.steps=100 or GRPO_STAGES_0_STEPS.
 func LoadSFT(opts LoadOptions) (*Loaded[SFT], error) {
-	if opts.Path == "" {
-		opts.Path = "base"
-	}
+	opts.Path = cmp.Or(opts.Path, "base")
 	return load(opts, NamesSFT(), DefaultSFT())
 }
 

@@ -1,6 +1,10 @@
 package config
 
-import "grpo/internal/jsonschema"
+import (
+	"cmp"
+
+	"grpo/internal/jsonschema"
+)
 
 // RewardModel is the configuration of `grpo reward-model`, which trains a network with one output on
 // preference pairs. The defaults are in configs/reward-model.yaml.
@@ -46,27 +50,9 @@ func NamesRewardModel() []string { return []string{rewardModelName} }
 // LoadRewardModel resolves the configuration of `grpo reward-model` as [Load] does that of a run.
 // The defaults are the embedded configuration of that name.
 func LoadRewardModel(opts LoadOptions) (*Loaded[RewardModel], error) {
-	if opts.Path == "" {
-		opts.Path = rewardModelName
-	}
-	defaults, _, err := defaultRewardModel()
-	if err != nil {
-		return nil, err
-	}
+	opts.Path = cmp.Or(opts.Path, rewardModelName)
+	defaults, _ := defaultsIn[RewardModel](rewardModelName)
 	return load(opts, NamesRewardModel(), defaults)
-}
-
-// defaultRewardModel reads the embedded configuration, with the comments on its keys.
-func defaultRewardModel() (c RewardModel, comments map[string]string, err error) {
-	text, err := readEmbedded(rewardModelName)
-	if err != nil {
-		return c, nil, err
-	}
-	doc := formOf(c).Decode(rewardModelName+".yaml", text, &c)
-	if len(doc.Problems) > 0 {
-		return c, nil, &Error{Doing: "load config", Problems: doc.Problems}
-	}
-	return c, doc.Comments, nil
 }
 
 func (c *RewardModel) train() *Config { return &Config{Model: c.Model} }
@@ -82,9 +68,6 @@ func (c *RewardModel) validate(v *validator) {
 
 // SchemaRewardModel is [Schema] for the configurations of `grpo reward-model`.
 func SchemaRewardModel() jsonschema.Schema {
-	c, comments, err := defaultRewardModel()
-	if err != nil {
-		panic("config: " + err.Error()) // a test reads the file
-	}
-	return document("configuration of grpo reward-model", schemaOf(&c, comments))
+	c, doc := defaultsIn[RewardModel](rewardModelName)
+	return document("configuration of grpo reward-model", schemaOf(&c, doc.Comments))
 }
