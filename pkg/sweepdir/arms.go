@@ -22,11 +22,9 @@ func (a Arms) Of(dir string) string {
 	names, known := a[sweep]
 	if !known {
 		names = map[string]string{}
-		m, err := ReadManifest(sweep)
-		if err == nil {
-			for _, e := range m.Runs {
-				names[e.Path(sweep)] = m.Arms[e.Arm].Name
-			}
+		m, _ := ReadManifest(sweep) // no runs if it can't be read
+		for _, e := range m.Runs {
+			names[e.Path(sweep)] = m.Arms[e.Arm].Name
 		}
 		a[sweep] = names
 	}

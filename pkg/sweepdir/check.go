@@ -180,24 +180,18 @@ func oldNumber(value string) string {
 	if m == nil {
 		return value
 	}
-	sign, digits := m[2], m[3]
-	if sign == "" {
-		sign = "+"
-	}
+	digits := m[3]
 	if len(digits) == 1 {
 		digits = "0" + digits
 	}
-	return m[1] + "e" + sign + digits
+	return m[1] + "e" + cmp.Or(m[2], "+") + digits
 }
 
 // oldName is the first release's name for an arm. Only the numbers of axis values differ, and only
 // if the user did not name the arm.
 func (m Manifest) oldName(arm Arm) string {
 	name := arm.Name
-	for i, value := range arm.Point {
-		if i >= len(m.Axes) {
-			break
-		}
+	for i, value := range arm.Point[:min(len(arm.Point), len(m.Axes))] {
 		axis := m.Axes[i].Short + "="
 		if at := strings.LastIndex(name, axis+value); at >= 0 {
 			name = name[:at] + axis + oldNumber(value) + name[at+len(axis+value):]
