@@ -4,6 +4,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -107,10 +108,7 @@ func (c *Client) do(ctx context.Context, method, address string, header map[stri
 		}
 		q.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	stall := c.Stall
-	if stall == 0 {
-		stall = time.Minute
-	}
+	stall := cmp.Or(c.Stall, time.Minute)
 	watch := time.AfterFunc(stall, stop)
 	client := http.Client{Transport: c.Transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		same := next.URL.Scheme == own.Scheme && next.URL.Host == own.Host
@@ -233,9 +231,7 @@ func (c *Client) retry(ctx context.Context, what string, f func() (progress bool
 			wait = status.after
 		}
 		wait = max(wait, time.Second<<(failures-1))
-		if c.Note != nil {
-			c.Note(fmt.Sprintf("%s: %v; trying again in %v", what, err, wait))
-		}
+		c.note("%s: %v; trying again in %v", what, err, wait)
 		if err := c.sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -252,12 +248,18 @@ func (c *Client) lock(ctx context.Context, what, path string) (unlock func(), er
 		if unlock != nil || err != nil {
 			return unlock, err
 		}
-		if first && c.Note != nil {
-			c.Note(what + ": another process is downloading it; waiting until it ends")
+		if first {
+			c.note("%s: another process is downloading it; waiting until it ends", what)
 		}
 		if err := c.sleep(ctx, lockEvery); err != nil {
 			return nil, err
 		}
+	}
+}
+
+func (c *Client) note(format string, args ...any) {
+	if c.Note != nil {
+		c.Note(fmt.Sprintf(format, args...))
 	}
 }
 

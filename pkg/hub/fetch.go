@@ -57,9 +57,7 @@ func (c *Client) fetch(ctx context.Context, f file, path string) error {
 			return fmt.Errorf("its hash is %s, the source says %s: the content was changed on the way or on the server "+
 				"(nothing was kept; try again, or use another server with --mirror)", sum, f.sum)
 		}
-		if c.Note != nil {
-			c.Note(f.name + ": the part from an earlier download is not of this file; starting over")
-		}
+		c.note("%s: the part from an earlier download is not of this file; starting over", f.name)
 	}
 }
 

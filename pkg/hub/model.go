@@ -219,9 +219,7 @@ func (p *pull) one(ctx context.Context, f file) (present bool, err error) {
 			return false, err
 		}
 		if present = sum == f.sum; !present {
-			if p.Note != nil {
-				p.Note(f.name + ": the copy in the cache is damaged; downloading it again")
-			}
+			p.note("%s: the copy in the cache is damaged; downloading it again", f.name)
 			if err := os.Remove(blob); err != nil {
 				return false, err
 			}
@@ -282,11 +280,10 @@ func (p *pull) head(ctx context.Context, name string) (f file, err error) {
 	})
 	switch weights := slices.Contains([]string{".safetensors", ".gguf"}, strings.ToLower(path.Ext(name))); {
 	case err != nil:
-	case !weights && f.size > regular.MaxDocument:
-		f.limit = regular.MaxDocument
-		err = f.tooLarge()
 	case !weights:
-		f.limit = regular.MaxDocument
+		if f.limit = regular.MaxDocument; f.size > f.limit {
+			err = f.tooLarge()
+		}
 	case f.size < 0:
 		err = errors.New("the server does not say its size, so it could fill the disk (use another server with --mirror)")
 	}
