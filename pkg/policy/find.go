@@ -165,10 +165,7 @@ func weightsIn(dir string) (string, error) {
 			return "", err
 		}
 		err := regular.Check(path, regular.MaxCheckpoint)
-		if name == names[3] && regular.Folder(path) == nil && (decoder.IsCheckpoint(path) || hf.IsAdapter(path)) {
-			err = nil
-		}
-		if err == nil {
+		if err == nil || name == names[3] && regular.Folder(path) == nil && IsModel(path) {
 			return path, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -118,17 +119,14 @@ func TeacherSize(path string, student model.Size) model.Size {
 
 // Open opens a model on a device: "base", or any path that model.init takes. A TinyLM may have any size.
 func Open(name string, on model.Device) (model.Policy, error) {
-	file := name
 	if name != "base" {
 		found, err := FindCheckpoint(name, "")
 		if err != nil {
 			return nil, fmt.Errorf("load %s: %w", name, err)
 		}
-		if found.File != "" {
-			file = found.File
-		}
+		name = cmp.Or(found.File, name)
 	}
-	return openFile(file, "the model", on)
+	return openFile(name, "the model", on)
 }
 
 // openFile opens "base" or the checkpoint at a path; a TinyLM may have any size. Errors name what it is.
