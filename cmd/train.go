@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -262,9 +263,7 @@ initial weights, are computed once and kept in the run's folder.`,
   grpo dpo --resume results/dpo-1a2b3c4d`,
 	}
 	c = trains(c, s, dpoKeys, func(load *config.LoadOptions) error {
-		if load.Path == "" {
-			load.Path = "dpo"
-		}
+		load.Path = cmp.Or(load.Path, "dpo")
 		if !c.Flags().Changed("pairs") {
 			return nil
 		}

@@ -3,6 +3,7 @@ package manpage
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -31,11 +32,7 @@ func Page(c *cobra.Command, date, version string) []byte {
 	fmt.Fprintf(&b, ".TH %q 1 %q %q\n", strings.ToUpper(Name(c)), date, "grpo "+version)
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(Name(c)), roff(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(c.UseLine()))
-	about := c.Long
-	if about == "" {
-		about = c.Short + "."
-	}
-	section(&b, "DESCRIPTION", about)
+	section(&b, "DESCRIPTION", cmp.Or(c.Long, c.Short+"."))
 	c.InitDefaultHelpFlag()
 	section(&b, "OPTIONS", c.LocalFlags().FlagUsagesWrapped(78))
 	section(&b, "EXAMPLES", c.Example)

@@ -4,6 +4,7 @@
 package untrusted
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/metrics"
 	"strings"
@@ -90,11 +91,7 @@ const (
 func CheckError(t testing.TB, err error) {
 	t.Helper()
 	text := err.Error()
-	problem := unshowable(text)
-	if problem == "" {
-		problem = long(text)
-	}
-	if problem != "" {
+	if problem := cmp.Or(unshowable(text), long(text)); problem != "" {
 		t.Fatalf("the error %s: %q", problem, clip(text))
 	}
 }

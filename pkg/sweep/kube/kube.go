@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -103,8 +104,5 @@ func Name(dir, hash string) string {
 	base := strings.Map(dash, strings.ToLower(filepath.Base(dir)))
 	base = strings.TrimSuffix(base, hash)
 	base = strings.Trim(base[:min(len(base), most)], "-")
-	if base == "" {
-		base = "sweep"
-	}
-	return base + "-" + hash
+	return cmp.Or(base, "sweep") + "-" + hash
 }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -42,9 +43,7 @@ func Task(ctx context.Context, opts TaskOptions) (*rundir.Result, error) {
 	if job == nil || !opts.Wait {
 		return sweep.Task(ctx, opts.Dir, index, opts.TaskOptions)
 	}
-	if job.Node == "" {
-		job.Node = opts.Host
-	}
+	job.Node = cmp.Or(job.Node, opts.Host)
 	job.Exec, job.Version = slurm.Commands, opts.Meta.Version
 	return job.Task(ctx, opts.Dir, index, opts.TaskOptions)
 }
