@@ -153,7 +153,7 @@ func Find(n Name, getenv func(string) string) (path string, pinned Name, err err
 	}
 	path = filepath.Join(path, pinned.File)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fail(fmt.Errorf("%w (%s)", ErrNotCached, cache))
+		return fail(missing)
 	}
 	return path, pinned, nil
 }

@@ -71,10 +71,10 @@ func (f FakeRun) Run(seed uint64) *rundir.Run {
 		r.Status.Step = last
 	}
 	for step := 0; step <= last; step += f.EvalEvery {
-		reward := f.Final
+		reward, format, length := f.Final, f.Format, f.Length
 		switch x := float64(step) / fakeSteps; {
 		case step == 0:
-			reward = f.Initial
+			reward, format, length = f.Initial, 0.53, FakeLength
 		case f.best > f.Final && step == 100:
 			reward = f.best
 		case step < fakeSteps && f.Linear:
@@ -82,11 +82,7 @@ func (f FakeRun) Run(seed uint64) *rundir.Run {
 		case step < fakeSteps:
 			reward = f.Initial + (f.Final-f.Initial)*(1-math.Exp(-8*x))
 		}
-		if step == 0 {
-			r.Evals = append(r.Evals, eval(step, reward, 0.53, FakeLength))
-		} else {
-			r.Evals = append(r.Evals, eval(step, reward, f.Format, f.Length))
-		}
+		r.Evals = append(r.Evals, eval(step, reward, format, length))
 	}
 	for step := 1; step <= cmp.Or(f.Metrics, last); step++ {
 		m := rundir.Metrics{Step: step, Updates: step * f.Updates, AnswerReward: f.Final,
