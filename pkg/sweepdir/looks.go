@@ -81,12 +81,8 @@ func (m Manifest) LooksTaken() int {
 // GoesOn reports whether an arm has the seeds of a look: whether no look before it has ended with
 // the arm out. A look before it that is not taken counts as one that goes on.
 func (m Manifest) GoesOn(arm, look int) bool {
-	for _, l := range m.Looks[:look] {
-		if l.Taken != nil && !slices.Contains(l.Taken.GoOn, arm) {
-			return false
-		}
-	}
-	return true
+	isOut := func(l Look) bool { return l.Taken != nil && !slices.Contains(l.Taken.GoOn, arm) }
+	return !slices.ContainsFunc(m.Looks[:look], isOut)
 }
 
 // LookOf is the index of the look to which a run belongs; 0 without looks.
