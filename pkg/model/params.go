@@ -21,10 +21,10 @@ type Tensor struct {
 	Data  []float32
 }
 
-// Elements is the number of elements that the shape of t has.
-func (t Tensor) Elements() int {
+// Elements is the number of elements of a shape.
+func Elements(shape []int) int {
 	n := 1
-	for _, d := range t.Shape {
+	for _, d := range shape {
 		n *= d
 	}
 	return n
@@ -55,12 +55,12 @@ func NewParams(form []Tensor) *Params {
 	p := &Params{tensors: make([]Tensor, len(form))}
 	total := 0
 	for _, t := range form {
-		total += t.Elements()
+		total += Elements(t.Shape)
 	}
 	p.Flat = hugepages.Floats(total)
 	rest := p.Flat
 	for i, t := range form {
-		n := t.Elements()
+		n := Elements(t.Shape)
 		p.tensors[i] = Tensor{t.Name, t.Shape, rest[:n:n]}
 		rest = rest[n:]
 	}

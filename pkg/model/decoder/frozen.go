@@ -42,10 +42,7 @@ func freeze(c *hf.Config, bf16, packed bool, read func(name string, out []float3
 	var failed error
 	fill := func(x []float32) { // with the next tensors
 		for len(x) > 0 && failed == nil {
-			size := 1
-			for _, d := range shapes[names[0]] {
-				size *= d
-			}
+			size := model.Elements(shapes[names[0]])
 			failed = read(names[0], x[:size])
 			names, x = names[1:], x[size:]
 		}

@@ -263,11 +263,7 @@ func (s Size) trained() float64 {
 func (s Size) Parameters() float64 {
 	layer := 0
 	for _, p := range s.Block() {
-		n := 1
-		for _, d := range p.Shape {
-			n *= d
-		}
-		layer += n
+		layer += model.Elements(p.Shape)
 	}
 	heads := 2
 	if s.Tied {

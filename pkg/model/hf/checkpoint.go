@@ -63,11 +63,7 @@ func Open(path string) (*Checkpoint, error) {
 // Read returns a tensor by its Hugging Face name, row-major, with the shape that
 // [Config.Shapes] gives.
 func (c *Checkpoint) Read(name string) ([]float32, error) {
-	size := 1
-	for _, d := range c.shape(name) {
-		size *= d
-	}
-	out := make([]float32, size)
+	out := make([]float32, model.Elements(c.shape(name)))
 	return out, c.ReadInto(name, out)
 }
 

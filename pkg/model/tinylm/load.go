@@ -109,7 +109,7 @@ func specOf(at map[string]model.Tensor) (Spec, error) {
 	s := Spec{Vocab: e.Shape[0], Hidden: e.Shape[1]}
 	have := 0
 	for _, t := range at {
-		have += t.Elements()
+		have += model.Elements(t.Shape)
 	}
 	for {
 		if _, ok := at[fmt.Sprintf("rnn.weight_hh_l%d", s.Layers)]; !ok {
