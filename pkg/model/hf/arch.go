@@ -1,9 +1,13 @@
 package hf
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"grpo/internal/jsonkeys"
 )
 
 // architecture is a family of networks: what sets it apart from Llama. A nil function adds nothing.
@@ -52,7 +56,12 @@ var architectures = []*architecture{
 		file:     func(_ *Config, m map[string]any) { m["use_sliding_window"], m["attention_bias"] = false, false },
 	},
 	smollm3,
-	olmo2,
+	{name: "olmo2", title: "OLMo-2", classes: map[string]string{"olmo2": "Olmo2"},
+		// RMSNorms of what attention and the feed-forward network return, in place of what they get
+		parts:    func(c *Config) { c.Norms, c.QKNorm, c.WholeQKNorm = NormAfter, true, true },
+		defaults: map[string]defaults{"olmo2": {context: 2048, eps: 1e-5}},
+		file:     func(_ *Config, m map[string]any) { m["attention_bias"] = false },
+	},
 	gemma3,
 }
 
@@ -87,8 +96,12 @@ func (a *architecture) new() *Config {
 	return c
 }
 
-// class is transformers' class of a model_type that was read, with an ending.
-func class(modelType, ending string) string {
+// class is transformers' class of a config.json, with an ending. "mistral" has the architecture of Llama, but its own
+// class.
+func (c *Config) class(file map[string]any, ending string) string {
+	modelType := c.Arch
+	kind, _ := file["model_type"].(json.RawMessage)
+	_ = json.Unmarshal(kind, &modelType)
 	if a, err := byType(modelType); err == nil {
 		if ending == classifier && a.classifier != "" {
 			return a.classifier + ending
@@ -96,4 +109,53 @@ func class(modelType, ending string) string {
 		return a.classes[modelType] + ending
 	}
 	return modelType + ending
+}
+
+// defaults are the values of keys that a config.json leaves out, in transformers 5.24. Sizes that every network has
+// of its own have none, nor have end tokens: those of the classes belong to one tokenizer, and folders name theirs.
+type defaults struct {
+	context     int
+	kvHeads     int     // 0: as many as heads
+	headDim     int     // 0: hidden_size / num_attention_heads
+	theta       float64 // 0: 10000
+	eps         float64 // 0: 1e-6
+	window      int     // 0: none
+	queryScalar float64 // 0: the head's size
+}
+
+// newConfigFile is a config.json of the model_type of data before its keys are read. A null is no default: it stands
+// for the same as in [defaults] 0.
+func newConfigFile(data []byte) configFile {
+	var kind struct {
+		ModelType string `json:"model_type"`
+	}
+	_ = jsonkeys.Decode(data, &kind) // reading the keys says what is wrong
+	f := configFile{NormEps: 1e-6, Activation: "silu"}
+	arch, err := byType(kind.ModelType)
+	if err != nil {
+		return f
+	}
+	if arch.new().GELU {
+		f.Activation = "gelu_pytorch_tanh"
+	}
+	d := arch.defaults[kind.ModelType]
+	f.Context, f.NormEps = d.context, cmp.Or(d.eps, f.NormEps)
+	f.KVHeads, f.HeadDim, f.SlidingWindow = unlessZero(d.kvHeads), unlessZero(d.headDim), unlessZero(d.window)
+	f.RopeTheta, f.QueryScalar = unlessZero(d.theta), unlessZero(d.queryScalar)
+	return f
+}
+
+// valueOr is the value of a key; without the key it is fallback.
+func valueOr[T any](key *T, fallback T) T {
+	if key == nil {
+		return fallback
+	}
+	return *key
+}
+
+func unlessZero[T comparable](x T) *T {
+	if x == *new(T) {
+		return nil
+	}
+	return &x
 }

@@ -2,6 +2,7 @@ package hf
 
 import (
 	"fmt"
+	"maps"
 
 	"grpo/pkg/model/hf/jinja"
 )
@@ -33,9 +34,7 @@ func (c *ChatTemplate) Render(messages []Message, prompt bool, vars map[string]a
 		turns[i] = []jinja.Field{{Name: "role", Value: m.Role}, {Name: "content", Value: m.Content}}
 	}
 	data := map[string]any{"messages": turns, "add_generation_prompt": prompt, "tools": nil, "documents": nil}
-	for k, v := range vars {
-		data[k] = v
-	}
+	maps.Copy(data, vars)
 	text, err := c.template.Render(data)
 	if err != nil {
 		return "", fmt.Errorf("render the chat template: %w", err)

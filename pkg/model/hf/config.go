@@ -242,33 +242,22 @@ func (f *configFile) config() (*Config, error) {
 		return nil, fmt.Errorf("attention_bias and mlp_bias are not supported for %s", arch.name)
 	case f.Quantization != nil:
 		return nil, fmt.Errorf("quantization_config: quantised weights are supported in GGUF files only")
-	case f.PartialRotary != nil && *f.PartialRotary != 1:
+	case valueOr(f.PartialRotary, 1) != 1:
 		return nil, fmt.Errorf("partial_rotary_factor %v is not supported", *f.PartialRotary)
 	}
 	c.Vocab, c.Hidden, c.FFN, c.Layers, c.Context = f.Vocab, f.Hidden, f.FFN, f.Layers, f.Context
-	c.Heads, c.KVHeads, c.RopeTheta, c.NormEps = f.Heads, f.Heads, 10000, f.NormEps
-	if c.Tied = arch.tied; f.Tied != nil {
-		c.Tied = *f.Tied
-	}
+	c.Heads, c.KVHeads, c.NormEps = f.Heads, valueOr(f.KVHeads, f.Heads), f.NormEps
+	c.RopeTheta, c.Tied, c.Pad = valueOr(f.RopeTheta, 10000), valueOr(f.Tied, arch.tied), valueOr(f.Pad, c.Pad)
 	if slices.ContainsFunc(f.Architectures, func(s string) bool { return strings.HasSuffix(s, classifier) }) {
 		if n := f.labels(); n != 1 {
 			return nil, fmt.Errorf("it is a classifier of %d labels; supported is one label, the reward", n)
 		}
 		c.Score, c.Tied = true, true
 	}
-	if f.Pad != nil {
-		c.Pad = *f.Pad
-	}
-	if f.KVHeads != nil {
-		c.KVHeads = *f.KVHeads
-	}
 	if f.HeadDim != nil {
 		c.HeadDim = *f.HeadDim
 	} else if f.Heads > 0 {
 		c.HeadDim = f.Hidden / f.Heads
-	}
-	if f.RopeTheta != nil {
-		c.RopeTheta = *f.RopeTheta
 	}
 	for _, p := range []*ropeParams{f.RopeScaling, f.RopeParams} {
 		if p == nil {
@@ -277,9 +266,7 @@ func (f *configFile) config() (*Config, error) {
 		if p.Full != nil { // of networks whose layers differ
 			p = p.Full
 		}
-		if p.Theta != nil {
-			c.RopeTheta = *p.Theta
-		}
+		c.RopeTheta = valueOr(p.Theta, c.RopeTheta)
 		switch kind := p.kind(); kind {
 		case "default":
 		case "linear":

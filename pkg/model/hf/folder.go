@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"grpo/internal/regular"
+	"grpo/pkg/model"
 	"grpo/pkg/model/hf/bpe"
 	"grpo/pkg/model/safetensors"
 )
@@ -73,10 +74,7 @@ func copyFolder(dir string) (Folder, error) {
 func (f Folder) complete(c *Config) error {
 	err := f.edit(configName, func(m map[string]any) {
 		if m["architectures"] == nil {
-			kind, _ := m["model_type"].(json.RawMessage)
-			name := c.Arch
-			_ = json.Unmarshal(kind, &name) // "mistral" has the architecture of Llama, but its own class
-			m["architectures"] = []string{class(name, "ForCausalLM")}
+			m["architectures"] = []string{c.class(m, "ForCausalLM")}
 		}
 		delete(m, "auto_map") // code that is not copied
 	})
@@ -156,11 +154,7 @@ func (f Folder) Bytes(tensors []safetensors.Tensor, dtype string) int64 {
 	size := int64(map[string]int{"F32": 4, "BF16": 2}[dtype])
 	var sum int64
 	for _, t := range tensors {
-		n := size
-		for _, d := range t.Shape {
-			n *= int64(d)
-		}
-		sum += n
+		sum += size * int64(model.Elements(t.Shape))
 	}
 	for _, data := range f {
 		sum += int64(len(data))

@@ -21,7 +21,7 @@ var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
 	},
 	slides: func(f *configFile, _ *Config, layer int) bool { return slidesInGemma(layer, f.WindowPattern) },
 	config: func(f *configFile, c *Config) error {
-		if f.Bidirectional != nil && *f.Bidirectional {
+		if valueOr(f.Bidirectional, false) {
 			return errors.New("use_bidirectional_attention is not supported: the network is no language model")
 		}
 		for _, softcap := range []struct {
@@ -39,12 +39,7 @@ var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
 				return fmt.Errorf("%s is 0, want a positive number, or null for none", softcap.key)
 			}
 		}
-		if f.QueryScalar != nil {
-			c.QueryScalar = *f.QueryScalar
-		}
-		if f.LocalTheta != nil {
-			c.LocalTheta = *f.LocalTheta
-		}
+		c.QueryScalar, c.LocalTheta = valueOr(f.QueryScalar, c.QueryScalar), valueOr(f.LocalTheta, c.LocalTheta)
 		if f.RopeParams == nil || f.RopeParams.Sliding == nil {
 			return nil
 		}
@@ -52,9 +47,7 @@ var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
 		if kind := sliding.kind(); kind != "default" {
 			return fmt.Errorf("rope scaling %.40q of sliding_attention is not supported", kind)
 		}
-		if sliding.Theta != nil {
-			c.LocalTheta = *sliding.Theta
-		}
+		c.LocalTheta = valueOr(sliding.Theta, c.LocalTheta)
 		return nil
 	},
 	metadata: func(m *metadata, c *Config) {
@@ -80,11 +73,7 @@ var gemma3 = &architecture{name: "gemma3", title: "Gemma 3's text model",
 
 // slidesInGemma reports whether a layer has a window: all but the last of each pattern, by default 6.
 func slidesInGemma(layer int, pattern *int) bool {
-	n := 6
-	if pattern != nil {
-		n = max(1, *pattern)
-	}
-	return (layer+1)%n != 0
+	return (layer+1)%max(1, valueOr(pattern, 6)) != 0
 }
 
 // queryScalar is the number whose root divides the scores of attention.

@@ -1,7 +1,6 @@
 package hf
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 )
@@ -14,13 +13,10 @@ const classifier = "ForSequenceClassification"
 
 // labels is the number of labels of a classifier; transformers' default is 2.
 func (f *configFile) labels() int {
-	switch {
-	case len(f.Labels) > 0:
+	if len(f.Labels) > 0 {
 		return len(f.Labels)
-	case f.NumLabels != nil:
-		return *f.NumLabels
 	}
-	return 2
+	return valueOr(f.NumLabels, 2)
 }
 
 // Reward returns the files of a reward model with the network and tokenizer of f: transformers loads
@@ -33,10 +29,7 @@ func (f Folder) Reward(c *Checkpoint) (Folder, error) {
 	out := maps.Clone(f)
 	pad, text := c.padding()
 	err := out.edit(configName, func(m map[string]any) {
-		kind, _ := m["model_type"].(json.RawMessage)
-		name := c.Config.Arch
-		_ = json.Unmarshal(kind, &name) // see complete
-		m["architectures"] = []string{class(name, classifier)}
+		m["architectures"] = []string{c.Config.class(m, classifier)}
 		m["id2label"], m["label2id"] = map[string]string{"0": "LABEL_0"}, map[string]int{"LABEL_0": 0}
 		delete(m, "num_labels")
 		if pad >= 0 {

@@ -7,7 +7,7 @@ var smollm3 = &architecture{name: "smollm3", title: "SmolLM3", classes: map[stri
 	permuted: true,
 	tied:     true,
 	defaults: map[string]defaults{"smollm3": {context: 32768, kvHeads: 4, theta: 2e6}},
-	slides:   func(f *configFile, c *Config, layer int) bool { return f.usesSliding() && c.NoRope[layer] },
+	slides:   func(f *configFile, c *Config, layer int) bool { return valueOr(f.UseSliding, false) && c.NoRope[layer] },
 	config: func(f *configFile, c *Config) error {
 		c.NoRope = everyNth(f.Layers, f.NoRopeInterval)
 		if f.NoRopeLayers == nil {
@@ -37,11 +37,7 @@ var smollm3 = &architecture{name: "smollm3", title: "SmolLM3", classes: map[stri
 
 // everyNth marks the last of each n layers; nil is 4, transformers' default.
 func everyNth(layers int, n *int) []bool {
-	every := 4
-	if n != nil {
-		every = max(1, *n)
-	}
-	out := make([]bool, max(0, min(layers, maxLayers)))
+	every, out := max(1, valueOr(n, 4)), make([]bool, max(0, min(layers, maxLayers)))
 	for i := range out {
 		out[i] = (i+1)%every == 0
 	}

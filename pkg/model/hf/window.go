@@ -1,13 +1,16 @@
 package hf
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Which layers of a network see a window only: transformers 5 lists them in config.json, version 4 has a rule for
 // each family, which is [architecture.slides].
 
 // readWindow reads the window and the layers that have one.
 func (f *configFile) readWindow(arch *architecture, c *Config) error {
-	sliding, some := make([]bool, max(0, min(f.Layers, maxLayers))), false
+	sliding := make([]bool, max(0, min(f.Layers, maxLayers)))
 	if f.LayerTypes != nil && len(f.LayerTypes) != f.Layers {
 		return fmt.Errorf("layer_types has %d layers, num_hidden_layers is %d", len(f.LayerTypes), f.Layers)
 	}
@@ -18,16 +21,14 @@ func (f *configFile) readWindow(arch *architecture, c *Config) error {
 					kind)
 			}
 			sliding[i] = kind == "sliding_attention"
-			some = some || sliding[i]
 		}
 	} else if f.SlidingWindow != nil && arch.slides != nil {
 		for i := range sliding {
 			sliding[i] = arch.slides(f, c, i)
-			some = some || sliding[i]
 		}
 	}
 	switch {
-	case !some:
+	case !slices.Contains(sliding, true):
 		return nil
 	case f.SlidingWindow == nil || *f.SlidingWindow < 1:
 		return fmt.Errorf("sliding_window must be at least 1: layers have sliding-window attention")
@@ -36,16 +37,9 @@ func (f *configFile) readWindow(arch *architecture, c *Config) error {
 	return nil
 }
 
-// usesSliding reports whether the switch of most families is on.
-func (f *configFile) usesSliding() bool { return f.UseSliding != nil && *f.UseSliding }
-
 // lastSlide is the rule of Qwen networks: the first max_window_layers layers see everything.
 func lastSlide(f *configFile, _ *Config, layer int) bool {
-	full := 28
-	if f.MaxWindowLayers != nil {
-		full = *f.MaxWindowLayers
-	}
-	return f.usesSliding() && layer >= full
+	return valueOr(f.UseSliding, false) && layer >= valueOr(f.MaxWindowLayers, 28)
 }
 
 // WindowOf is the number of tokens that a token sees in a layer, itself included; 0 for all before it.
