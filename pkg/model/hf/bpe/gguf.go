@@ -61,6 +61,9 @@ func (g *GGUF) Begins() bool {
 	return g.Model == "llama" || p.begin
 }
 
+// unknownToken stands for what has no other token.
+const unknownToken = "<unk>"
+
 // Token types of GGUF files. Control and user-defined tokens are matched in the text as a whole,
 // and so is llama's unknown token.
 const (
@@ -202,7 +205,7 @@ func (g *GGUF) scored(vocab map[string]int32) (*merger, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &merger{chars: newCharacters(vocab, g.unknown(vocab), true), merges: make(map[uint64]merged, len(pairs)),
+	m := &merger{chars: newCharacters(vocab, idOf(vocab, unknownToken), true), merges: make(map[uint64]merged, len(pairs)),
 		cache: map[string][]int32{}}
 	rank := int32(0)
 	for i, p := range pairs {
@@ -213,14 +216,6 @@ func (g *GGUF) scored(vocab map[string]int32) (*merger, error) {
 		m.chars.merging(p.a, p.b, g.Tokens[p.a], g.Tokens[p.b])
 	}
 	return m, nil
-}
-
-// unknown is the token of what has no other one.
-func (g *GGUF) unknown(vocab map[string]int32) int32 {
-	if id, ok := vocab["<unk>"]; ok {
-		return id
-	}
-	return noToken
 }
 
 // SetBegin sets the tokens of [Tokenizer.Begin].

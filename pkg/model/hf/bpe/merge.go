@@ -27,6 +27,14 @@ type merger struct {
 // characters. Like the library, the tokenizer leaves it out.
 const noToken = -1
 
+// idOf is the id of a token, or noToken.
+func idOf(vocab map[string]int32, token string) int32 {
+	if id, ok := vocab[token]; ok {
+		return id
+	}
+	return noToken
+}
+
 // maxCached bounds the cache: beyond it, or for a long piece, nothing is added.
 const maxCached, maxCachedPiece = 1 << 16, 64
 

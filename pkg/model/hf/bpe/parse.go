@@ -156,11 +156,7 @@ func newMerger(vocab map[string]int32, merges []merge, ignoreMerges bool) (*merg
 		m.vocab[bytesOf(content)] = id
 	}
 	for b := range 256 {
-		id, ok := m.vocab[string([]byte{byte(b)})]
-		if !ok {
-			id = noToken
-		}
-		m.bytes[b] = id
+		m.bytes[b] = idOf(m.vocab, string([]byte{byte(b)}))
 	}
 	return m, m.add(vocab, merges)
 }

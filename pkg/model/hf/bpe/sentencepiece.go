@@ -2,6 +2,7 @@ package bpe
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -55,10 +56,7 @@ func newCharacters(vocab map[string]int32, unknown int32, fuse bool) *characters
 		}
 	}
 	for b := range c.bytes {
-		id, ok := vocab[fmt.Sprintf("<0x%02X>", b)]
-		if !ok {
-			id = noToken
-		}
+		id := idOf(vocab, fmt.Sprintf("<0x%02X>", b))
 		c.bytes[b], c.isByte[id] = id, true
 	}
 	_, c.cuts = c.others[metaRune]
@@ -211,18 +209,6 @@ func byteOfToken(token string) (b byte, ok bool) {
 	if len(token) != 6 || token[:3] != "<0x" || token[5] != '>' {
 		return 0, false
 	}
-	for _, c := range []byte(token[3:5]) {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'A' <= c && c <= 'F':
-			c -= 'A' - 10
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		default:
-			return 0, false
-		}
-		b = b<<4 | c
-	}
-	return b, true
+	n, err := strconv.ParseUint(token[3:5], 16, 8)
+	return byte(n), err == nil
 }

@@ -39,7 +39,7 @@ func SentencePieceFile(g GGUF) []byte {
 			n++
 		}
 	}
-	unknown := g.unknown(vocab)
+	unknown := idOf(vocab, unknownToken)
 	if g.Model != "llama" || unknown == noToken || n != 0 && n != 256 {
 		return nil
 	}

@@ -73,7 +73,7 @@ func (g *GGUF) charactersFile(t *Tokenizer, file object) error {
 	}
 	model := t.modelFile(merges)
 	model["byte_fallback"], model["fuse_unk"] = true, true
-	if id := g.unknown(t.ids); id != noToken {
+	if id := idOf(t.ids, unknownToken); id != noToken {
 		model["unk_token"] = g.Tokens[id]
 	}
 	replace := func(old, new string) object {
