@@ -1,6 +1,9 @@
 package model
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Kept is the set of tokens that could be sampled at one place of a completion: the others were cut off
 // by top-k, top-p or the minimum length. nil is the whole vocabulary. A Kept does not change.
@@ -70,10 +73,5 @@ func (k *Kept) Has(id int) bool {
 	if k.bits != nil {
 		return k.bits[id/64]>>(id%64)&1 == 1
 	}
-	for _, in := range k.ids {
-		if int(in) == id {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(k.ids, int32(id))
 }

@@ -73,17 +73,12 @@ func (c *Chat) Opens(text string) bool {
 func (c *Chat) findOpening() string {
 	user := []hf.Message{{Role: "user", Content: "?"}}
 	turn, err := c.render(user, false)
-	if err != nil {
+	open, openErr := c.render(user, true)
+	opening, ok := strings.CutPrefix(open, turn)
+	if err != nil || openErr != nil || !ok {
 		return ""
 	}
-	open, err := c.render(user, true)
-	if err != nil {
-		return ""
-	}
-	if opening, ok := strings.CutPrefix(open, turn); ok {
-		return opening
-	}
-	return ""
+	return opening
 }
 
 // check returns an error if a message contains a special token, which could end a turn.

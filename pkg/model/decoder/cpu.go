@@ -30,7 +30,14 @@ func (c *cpu) NewSampler(net *Network, end []int) model.Sampler {
 
 func (c *cpu) NewTreeOps(net, grads *Network, t *Tree, checkpointing bool) (Ops, error) {
 	c.mem.Reset()
-	return newCPUOps(newPass(net, c.pool, c.mem, t, grads != nil), grads, checkpointing), nil
+	p := newPass(net, c.pool, c.mem, t, grads != nil)
+	o := &cpuOps{pass: p, grads: grads, checkpointing: checkpointing}
+	if grads != nil {
+		o.dx = p.states()
+	} else { // a layer's input is not read again
+		o.spare = [2][]float32{p.states(), p.states()}
+	}
+	return o, nil
 }
 
 // cpuOps implements [Ops].
@@ -41,16 +48,6 @@ type cpuOps struct {
 	checkpointing bool
 	dx            []float32    // the gradient of the residual stream
 	spare         [2][]float32 // without a backward pass, outputs of layers in turn
-}
-
-func newCPUOps(p *pass, grads *Network, checkpointing bool) *cpuOps {
-	o := &cpuOps{pass: p, grads: grads, checkpointing: checkpointing}
-	if grads != nil {
-		o.dx = p.states()
-	} else { // a layer's input is not read again
-		o.spare = [2][]float32{p.states(), p.states()}
-	}
-	return o
 }
 
 func (*cpuOps) Weight(x []float32, shape ...int) *tensor.Dense { return fused.Dense(x, shape...) }

@@ -95,13 +95,6 @@ var (
 	scalarT = tensor.Float32
 )
 
-func typeOfDims(n int) hm.Type {
-	if n == 1 {
-		return vectorT
-	}
-	return matrixT
-}
-
 // apply adds op to the graph.
 func (b *Builder) apply(op *operation, inputs ...*G.Node) *G.Node {
 	n, err := G.ApplyOp(op, inputs...)
@@ -147,7 +140,7 @@ func (b *Builder) Fuse(name string, f Op, err error, shape tensor.Shape, inputs 
 			}
 			n, err := G.ApplyOp(&operation{
 				name: fmt.Sprintf("%sGrad%d", name, i+1), in: []hm.Type{matrixT},
-				out: typeOfDims(g.Dims()), shape: g.Shape(),
+				out: G.TensorType{Dims: g.Dims(), Of: tensor.Float32}, shape: g.Shape(),
 				run: func([]G.Value) (G.Value, error) { return g, nil },
 			}, main)
 			if err != nil {
