@@ -60,7 +60,6 @@ func (r *Row) checkKept(vocab int) error {
 // ErrKept reports a device that can't restrict distributions: see [Row.Kept].
 var ErrKept = errors.New("log-probabilities of cut distributions are computed on the CPU only")
 
-// Size is the size of a batch.
 func (b *Batch) Size() BatchSize {
 	s := BatchSize{Prompts: float64(len(b.Prompts)), Completions: float64(len(b.Rows))}
 	for _, p := range b.Prompts {

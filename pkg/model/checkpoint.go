@@ -182,7 +182,6 @@ func members(f *safetensors.Reader, sets []set) [][]Tensor {
 	return out
 }
 
-// readSet reads the tensors of a set.
 func readSet(f *safetensors.Reader, s set, form []Tensor) (*Params, error) {
 	p := NewParams(form)
 	for _, t := range p.Tensors() {

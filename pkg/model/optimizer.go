@@ -71,7 +71,6 @@ func NewCriticTraining(p *Params, o AdamWOptions, network fmt.Stringer) CriticTr
 	return CriticTraining{p, p.Zeros(), NewAdamW(p, o), network}
 }
 
-// ZeroGrads implements [Critic].
 func (c *CriticTraining) ZeroGrads() { c.Gradients.Zero() }
 
 // Step implements [Critic]: see [AdamW.Step].

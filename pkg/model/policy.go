@@ -220,7 +220,6 @@ func (w Work) Update() Work {
 	return Work{Nominal: float64(3*w.Nominal) - w.Frozen, Executed: float64(3*w.Executed) - w.Frozen, Frozen: w.Frozen}
 }
 
-// Plus is the sum.
 func (w Work) Plus(v Work) Work {
 	return Work{w.Nominal + v.Nominal, w.Executed + v.Executed, w.Frozen + v.Frozen}
 }

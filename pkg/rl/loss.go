@@ -223,7 +223,6 @@ func (p *plan) share(b *Batch, row int, g float64, grad []float64) {
 	}
 }
 
-// advantage returns the advantage of token i in a row.
 func (b *Batch) advantage(row, i int) float64 {
 	if len(b.Advantages) == b.Shape.B {
 		return b.Advantages[row]

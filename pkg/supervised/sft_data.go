@@ -274,7 +274,6 @@ func (s *sft) batches(i int) (out budget.StageBatches, err error) {
 	return out, nil
 }
 
-// length is the number of tokens of a row.
 func (r sftRow) length() int { return len(r.prompt) + len(r.tokens) }
 
 // cut returns a row's first n tokens, and whether any of them is in the loss.

@@ -27,7 +27,6 @@ import (
 //	update        loss and gradient norm are finite (else the run is diverged, a result)
 //	evaluation    counts add up, and the reward is their ratio
 
-// passed counts checks that passed.
 func (t *trainer) passed(n int) { t.state.Checks += n }
 
 // failed returns the error of a failed check.

@@ -32,7 +32,6 @@ func (t *trainer) temperature() float64 {
 // at 2i+1. Both are completions of the same prompt.
 type pairRows []int
 
-// count is the number of pairs.
 func (p pairRows) count() int { return len(p) / 2 }
 
 // within returns the pairs whose completions are lo to hi-1.

@@ -18,7 +18,6 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// filePairs are the pairs of a file.
 type filePairs struct {
 	path   string
 	list   []policy.Pair // nil without a file

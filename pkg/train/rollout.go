@@ -234,7 +234,6 @@ type oldPolicy struct {
 	sampler model.Sampler
 }
 
-// rolloutSampler samples the rollouts.
 func (t *trainer) rolloutSampler() model.Sampler {
 	if t.old.sampler != nil {
 		return t.old.sampler

@@ -177,7 +177,6 @@ func (t *trainer) trainStep(step int, lap func() float64) (*rollout, rundir.Metr
 	return r, m, nil
 }
 
-// addMetrics adds the rollout's metrics.
 func (r *rollout) addMetrics(m *rundir.Metrics, rewardFunctions []string) {
 	if r.problems == nil {
 		r.addPairMetrics(m)
@@ -251,7 +250,6 @@ func columnStats(columns []map[string]any) map[string]rundir.Stat {
 	return out
 }
 
-// addMetrics adds the updates' metrics.
 func (s *updateStats) addMetrics(m *rundir.Metrics) {
 	m.Loss, m.GradNorm = s.loss/float64(s.updates), s.norm/float64(s.updates)
 	m.LearningRate = s.rate

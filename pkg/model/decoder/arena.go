@@ -91,7 +91,6 @@ func (a *arena) floats(n int) []float32 {
 	return a.blocks[i][at : at+n : at+n]
 }
 
-// zeros returns n zeros.
 func (a *arena) zeros(n int) []float32 {
 	x := a.floats(n)
 	clear(x)

@@ -70,7 +70,6 @@ func (c *critic) values(batch *model.Batch, grads *Network) (*packed, *graph, *G
 	return b, g, g.values(b.places, c.head(c.Params), d), nil
 }
 
-// Values implements [model.Critic].
 func (c *critic) Values(batch *model.Batch) (*model.ValueMatrix, error) {
 	b, g, v, err := c.values(batch, nil)
 	if err != nil {
@@ -86,7 +85,6 @@ func (c *critic) Values(batch *model.Batch) (*model.ValueMatrix, error) {
 	return b.values(x), nil
 }
 
-// Accumulate implements [model.Critic].
 func (c *critic) Accumulate(batch *model.Batch, objective model.ValueObjective) (loss float64, err error) {
 	b, g, v, err := c.values(batch, c.grads)
 	if err != nil {
@@ -107,7 +105,6 @@ func (c *critic) Accumulate(batch *model.Batch, objective model.ValueObjective) 
 	return loss, nil
 }
 
-// Close implements [model.Critic].
 func (c *critic) Close() error { return nil }
 
 // NewRewardModel returns a reward model with a copy of the policy's network and a head of zeros, as

@@ -19,7 +19,6 @@ type learner struct {
 	grads         *Network
 }
 
-// Accumulate implements [model.Learner].
 func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (loss float64, err error) {
 	b, err := pack(batch, l.net.Config.Vocab)
 	if err != nil {
@@ -64,7 +63,6 @@ type scorer struct {
 	temperature float64
 }
 
-// Score implements [model.Scorer].
 func (s *scorer) Score(batch *model.Batch) (*model.TokenMatrix, error) {
 	b, err := pack(batch, s.net.Config.Vocab)
 	if err != nil {

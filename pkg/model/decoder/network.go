@@ -58,7 +58,6 @@ func (l *Layer) matrix(r hf.Role) *Projection {
 	return map[hf.Role]*Projection{hf.QKV: &l.QKV, hf.Out: &l.Out, hf.GateUp: &l.GateUp, hf.Down: &l.Down}[r]
 }
 
-// matrices are the weight matrices of a layer.
 func (l *Layer) matrices() []*Projection { return []*Projection{&l.QKV, &l.Out, &l.GateUp, &l.Down} }
 
 // NewNetwork returns a network of parameters that are all zero.

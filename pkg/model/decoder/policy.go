@@ -155,7 +155,6 @@ func (p *Policy) NewCritic(o model.AdamWOptions, checkpointing bool) (model.Crit
 
 func (p *Policy) Size() model.Size { return p.net.size() }
 
-// Context implements [model.Policy].
 func (p *Policy) Context() int { return p.net.Config.Context }
 
 // Tokenizer is a checkpoint's tokenizer as a [model.Tokenizer].
@@ -191,17 +190,14 @@ func (t Tokenizer) Encode(text string) []int     { return wide(t.bpe.Encode(text
 func (t Tokenizer) End() []int                   { return t.end }
 func (t Tokenizer) Special() model.SpecialTokens { return t.special }
 
-// EncodeAround implements [model.Tokenizer].
 func (t Tokenizer) EncodeAround(before, text, after string) []int {
 	return wide(t.bpe.EncodeAround(before, text, after))
 }
 
-// EncodeAfter implements [model.Tokenizer].
 func (t Tokenizer) EncodeAfter(before []int, text string, plain bool) []int {
 	return wide(t.bpe.EncodeAfter(narrow(before), text, plain))
 }
 
-// Token implements [model.Tokenizer].
 func (t Tokenizer) Token(id int) (text string, special bool) {
 	return t.bpe.DecodeAfter([]int32{int32(id)}, false), t.isSpecial(id)
 }

@@ -11,7 +11,6 @@ import (
 
 const float = 4 // bytes
 
-// ParamBytes implements [model.Size].
 func (s Size) ParamBytes() float64 { return float * s.trained() }
 
 // WorkBytes implements [model.Size]: gradients, the critic, packed weights, and an arena that is large
@@ -67,10 +66,8 @@ func (s Size) packedBytes() float64 {
 	return float * packed
 }
 
-// Vocabulary implements [model.Size].
 func (s Size) Vocabulary() int { return s.Vocab }
 
-// SampledBytes implements [model.Size].
 func (s Size) SampledBytes(prompts, group, maxTokens float64) float64 {
 	const completion, token = 112, 8 + 4 + 4
 	return prompts * group * (completion + maxTokens*token)

@@ -210,7 +210,6 @@ func (f Folder) setDtype(dtype string) error {
 	})
 }
 
-// create writes a new file.
 func create(path string, write func(*os.File) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {

@@ -106,7 +106,6 @@ func newReader(name string, r io.ReaderAt, size int64, verified bool) (*Reader, 
 	return out, nil
 }
 
-// Close closes the file.
 func (r *Reader) Close() error { return r.close() }
 
 // Into reads the elements of a tensor into data, whose size must be that of its shape. The caller

@@ -74,10 +74,8 @@ func checkTemperature(temperature float64) error {
 	return nil
 }
 
-// ZeroGrads implements [model.Learner].
 func (l *Learner) ZeroGrads() { l.grads.Zero() }
 
-// Grads implements [model.Learner].
 func (l *Learner) Grads() *model.Params { return l.grads }
 
 // Watch starts measuring time: see Watched.

@@ -53,7 +53,6 @@ func (Tokenizer) Encode(text string) []int   { return tokenizer.Encode(text) }
 func (Tokenizer) Decode(tokens []int) string { return tokenizer.Decode(tokens) }
 func (Tokenizer) End() []int                 { return []int{tokenizer.EOS} }
 
-// Special implements [model.Tokenizer].
 func (Tokenizer) Special() model.SpecialTokens {
 	const from = "TinyLM's vocabulary"
 	end := model.SpecialToken{ID: tokenizer.EOS, Text: "<eos>", From: from}
@@ -68,10 +67,8 @@ func (Tokenizer) EncodeAround(before, text, after string) []int {
 	return tokenizer.Encode(before + text + after)
 }
 
-// EncodeAfter implements [model.Tokenizer].
 func (Tokenizer) EncodeAfter(_ []int, text string, _ bool) []int { return tokenizer.Encode(text) }
 
-// Token implements [model.Tokenizer].
 func (Tokenizer) Token(id int) (text string, special bool) {
 	switch id {
 	case tokenizer.Pad:

@@ -77,7 +77,6 @@ type templatePiece struct {
 // that reflection takes.
 type vocabulary map[string]int32
 
-// UnmarshalJSON implements [encoding/json.Unmarshaler].
 func (v *vocabulary) UnmarshalJSON(data []byte) error {
 	d := decoderOf(data)
 	if begin, err := d.ReadToken(); err != nil || begin.Kind() != '{' {
@@ -108,7 +107,6 @@ type merge [2]string
 
 type mergeList []merge
 
-// UnmarshalJSON implements [encoding/json.Unmarshaler].
 func (l *mergeList) UnmarshalJSON(data []byte) error {
 	d := decoderOf(data)
 	if begin, err := d.ReadToken(); err != nil || begin.Kind() != '[' {
