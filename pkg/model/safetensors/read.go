@@ -224,7 +224,7 @@ func readData(r io.Reader, e entry, buf []byte, data []float32) error {
 		if _, err := io.ReadFull(r, buf[:n*size]); err != nil {
 			return shrunk(err)
 		}
-		if e.dtypeName == "F32" { // as decode, many times faster
+		if e.dtype.decode == nil { // F32
 			for i := range n {
 				data[done+i] = math.Float32frombits(binary.LittleEndian.Uint32(buf[4*i:]))
 			}

@@ -98,16 +98,12 @@ func byteSize(n, size int) (int, error) {
 // dtype is an element type that can be read.
 type dtype struct {
 	size int // bytes of an element
-	// decode converts a little-endian element; false if float32 can't hold it.
+	// decode converts a little-endian element; false if float32 can't hold it. F32 needs none.
 	decode func(src []byte) (float32, bool)
 }
 
-var dtypes = map[string]dtype{"F32": {4, decodeF32}, "F64": {8, decodeF64}, "F16": {2, decodeF16},
+var dtypes = map[string]dtype{"F32": {size: 4}, "F64": {8, decodeF64}, "F16": {2, decodeF16},
 	"BF16": {2, decodeBF16}}
-
-func decodeF32(src []byte) (float32, bool) {
-	return math.Float32frombits(binary.LittleEndian.Uint32(src)), true
-}
 
 // decodeF64 rounds to nearest, ties to even. A finite number that would become infinite is an
 // error: no valid weight is that large.
