@@ -108,7 +108,9 @@ func (t *trainer) step(step int) error {
 	m.Time.EvalS = lap()
 
 	// Log.
-	m.Time.TokensPerS = perSecond(r.tokens, m.Time.RolloutS+m.Time.UpdateS)
+	if s := m.Time.RolloutS + m.Time.UpdateS; s > 0 {
+		m.Time.TokensPerS = float64(r.tokens) / s
+	}
 	m.Time.ElapsedS = t.clock.seconds() + t.state.Elapsed
 	if err := t.checkLine(m); err != nil {
 		return err
@@ -305,11 +307,4 @@ func (r *rollout) samples(step, n int, template gsm8k.Template) []rundir.Sample 
 		}
 	}
 	return out
-}
-
-func perSecond(n int, s float64) float64 {
-	if s <= 0 {
-		return 0
-	}
-	return float64(n) / s
 }
