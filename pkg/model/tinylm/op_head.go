@@ -45,9 +45,8 @@ func (b *builder) head(x, w, bias, targets, active *G.Node, temperature float64)
 	}
 	v, h, capRows := w.Shape()[0], w.Shape()[1], x.Shape()[0]
 	f, err := b.ops.Head(capRows, h, v, float32(1/temperature))
-	return b.Fuse("headLogProb", f, err, tensor.Shape{2, capRows}, fused.Matrix(x),
-		fused.Matrix(w), fused.Vector(bias), fused.Index(targets),
-		fused.Index(active))
+	return b.Fuse("headLogProb", f, err, tensor.Shape{2, capRows}, fused.Matrix(x), fused.Matrix(w), fused.Vector(bias),
+		fused.Index(targets), fused.Index(active))
 }
 
 func (c cpu) Head(capRows, hidden, vocab int, inv float32) (fused.Op, error) {

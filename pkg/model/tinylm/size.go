@@ -1,8 +1,6 @@
 package tinylm
 
-import (
-	"grpo/pkg/model"
-)
+import "grpo/pkg/model"
 
 // Forward is the work for a number of input tokens and of predictions: 12·L·H² and 2·H·V each. The
 // first layer's input projections are looked up in a table of V rows, so 6·H² of each token are not
@@ -32,8 +30,8 @@ func (s Spec) setBytes(headRows int) float64 {
 
 // WorkBytes implements [model.Size]. Learner, scorers, critic and samplers each have their own memory.
 func (s Spec) WorkBytes(u model.Use, threads int) float64 {
-	bytes := float64(u.Scorers)*s.graphBytes(u.Score, threads, s.Vocab,
-		false) + float64(u.Samplers)*s.samplerBytes(threads)
+	bytes := float64(u.Scorers)*s.graphBytes(u.Score, threads, s.Vocab, false) +
+		float64(u.Samplers)*s.samplerBytes(threads)
 	if u.Learner {
 		bytes += s.ParamBytes() + s.graphBytes(u.Learn, threads, s.Vocab, true)
 	}

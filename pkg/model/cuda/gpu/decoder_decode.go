@@ -149,8 +149,7 @@ func (d *decoding) choose() {
 	d.g.launchDecoder(d.g.card.Choose(rows, c.Vocab), cuda.I(rows), cuda.I(c.Vocab), cuda.P(d.logits),
 		cuda.F(d.opt.InverseTemperature()), cuda.I(d.opt.MinTokens), cuda.I(d.opt.MaxTokens), flag(d.opt.Greedy),
 		cuda.P(d.ends), cuda.I(len(d.end)), cuda.P(d.uniform), cuda.P(d.step), cuda.P(d.tokens), cuda.P(d.logps),
-		cuda.P(d.entropies), cuda.P(d.lengths), cuda.P(d.ended), cuda.P(d.next),
-		cuda.P(d.alive))
+		cuda.P(d.entropies), cuda.P(d.lengths), cuda.P(d.ended), cuda.P(d.next), cuda.P(d.alive))
 }
 
 // onHost downloads the logits and chooses the tokens on the host, with top-k and top-p, or to stop at texts.

@@ -96,7 +96,10 @@ func (r *rows) Copy(to, from cuda.Pointer) {
 
 func (r *rows) Add(to, from cuda.Pointer) { r.g.axpy(r.n*r.Config.Hidden, from, to) }
 
-func (r *rows) Norm(x cuda.Pointer, w []float32, y cuda.Pointer) { r.normRows(r.n, x, w, y) }
+func (r *rows) Norm(x cuda.Pointer, w []float32, y cuda.Pointer) {
+	h := r.Config.Hidden
+	r.normHeads(r.n, 1, h, x, h, w, y, h)
+}
 
 func (r *rows) Project(m *decoder.Projection, x cuda.Pointer, accumulate bool, y cuda.Pointer) {
 	r.project(m, r.n, x, accumulate, y)
@@ -115,12 +118,6 @@ func (p *pass) norm(x cuda.Pointer, w []float32) cuda.Pointer {
 	y := p.states()
 	p.Norm(x, w, y)
 	return y
-}
-
-// normRows is the RMSNorm of rows of states.
-func (n *network) normRows(rows int, x cuda.Pointer, w []float32, y cuda.Pointer) {
-	h := n.Config.Hidden
-	n.normHeads(rows, 1, h, x, h, w, y, h)
 }
 
 // normHeads is the RMSNorm of vectors: each row has per of them.

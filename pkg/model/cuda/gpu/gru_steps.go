@@ -63,10 +63,9 @@ func (l *layer) stepsForward(s *segment, gi, ids cuda.Pointer, w gruWeights, h0,
 		} else {
 			input = gi.Add(in * 3 * h)
 		}
-		g.launch(g.card.Gates(kernels.GRUGatesForward, n, h), cuda.I(n), cuda.I(h), cuda.P(input),
-			cuda.P(tokens), cuda.P(l.gh),
-			cuda.P(w.bih), cuda.P(w.bhh), cuda.P(from), cuda.P(to), cuda.P(offset(gates,
-				in*4*h)), cuda.P(offset(before, in*h)))
+		g.launch(g.card.Gates(kernels.GRUGatesForward, n, h), cuda.I(n), cuda.I(h), cuda.P(input), cuda.P(tokens),
+			cuda.P(l.gh), cuda.P(w.bih), cuda.P(w.bhh), cuda.P(from), cuda.P(to), cuda.P(offset(gates, in*4*h)),
+			cuda.P(offset(before, in*h)))
 	}
 }
 
@@ -85,8 +84,7 @@ func (l *layer) stepsBackward(s *segment, dout cuda.Pointer, w gruWeights, gates
 	for step := s.steps; step >= 1; step-- {
 		n, in := s.host[step], s.offsets[step]-s.n0
 		g.launch(g.card.Gates(kernels.GRUGatesBackward, n, h), cuda.I(n), cuda.I(h), cuda.P(l.carry),
-			cuda.P(dout.Add(s.offsets[step]*h)),
-			cuda.P(before.Add(in*h)), cuda.P(gates.Add(in*4*h)), cuda.P(l.gh))
+			cuda.P(dout.Add(s.offsets[step]*h)), cuda.P(before.Add(in*h)), cuda.P(gates.Add(in*4*h)), cuda.P(l.gh))
 		g.gemm(false, false, n, h, 3*h, l.gh, 3*h, w.whh, h, true, l.carry, h)
 	}
 	if dh0 != 0 {

@@ -91,8 +91,8 @@ func (l *lastState) Backward(vals []G.Value) error {
 		p, rows := &l.ops.prompt, l.ops.rows.n0
 		g.zero(l.grad(0), (p.n0+p.inputs)*l.width)
 		g.launch(g.card.ScatterAdd(l.width, p.n0), cuda.I(rows), cuda.I(l.width), cuda.P(l.ops.start),
-			cuda.P(at(vals[5])), cuda.I(l.width),
-			cuda.P(l.ops.last), cuda.I(p.n0), cuda.P(l.grad(0)), cuda.I(l.width), cuda.I(0))
+			cuda.P(at(vals[5])), cuda.I(l.width), cuda.P(l.ops.last), cuda.I(p.n0), cuda.P(l.grad(0)), cuda.I(l.width),
+			cuda.I(0))
 	})
 }
 
@@ -115,9 +115,8 @@ func (e *head) Forward(vals []G.Value) (G.Value, error) {
 	return e.result(e.do(func(g *device) {
 		n, v, h, out := e.ops.used(), e.vocab, e.hidden, at(e.out)
 		g.gemm(false, true, n, v, h, at(vals[0]), h, at(vals[1]), h, false, e.logits, v)
-		g.launch(g.card.Rows(kernels.HeadForward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits),
-			cuda.P(at(vals[2])), cuda.F(e.inv),
-			cuda.P(e.ops.targets), cuda.P(out), cuda.P(out.Add(e.capRows)), cuda.P(e.stats))
+		g.launch(g.card.Rows(kernels.HeadForward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(at(vals[2])),
+			cuda.F(e.inv), cuda.P(e.ops.targets), cuda.P(out), cuda.P(out.Add(e.capRows)), cuda.P(e.stats))
 	}))
 }
 
@@ -132,8 +131,7 @@ func (e *head) Backward(vals []G.Value) error {
 		n, v, h := e.ops.used(), e.vocab, e.hidden
 		x, w, bias, entropy, d := at(vals[0]), at(vals[1]), at(vals[2]), at(e.out).Add(e.capRows), at(vals[6])
 		g.launch(g.card.Rows(kernels.HeadBackward, n), cuda.I(n), cuda.I(v), cuda.P(e.logits), cuda.P(bias),
-			cuda.F(e.inv),
-			cuda.P(e.ops.targets), cuda.P(e.stats), cuda.P(entropy), cuda.P(d), cuda.P(d.Add(e.capRows)))
+			cuda.F(e.inv), cuda.P(e.ops.targets), cuda.P(e.stats), cuda.P(entropy), cuda.P(d), cuda.P(d.Add(e.capRows)))
 		g.gemm(false, false, n, h, v, e.logits, v, w, h, false, e.grad(0), h)
 		g.gemm(true, false, v, h, n, e.logits, v, x, h, false, e.grad(1), h)
 		g.colSum(n, v, e.logits, 0, false, e.grad(2))
