@@ -49,10 +49,9 @@ func Scaling(
 		values []int
 		set    func(o *train.BenchOptions, v int)
 	}
-	cores := runtime.GOMAXPROCS(0)
 	var threads []int
-	for n := 1; n <= cores; n++ {
-		threads = append(threads, n)
+	for n := range runtime.GOMAXPROCS(0) {
+		threads = append(threads, n+1)
 	}
 	const linear = "linear, above a constant for the prompts"
 	var out []Series

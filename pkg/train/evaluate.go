@@ -201,10 +201,3 @@ func (t *trainer) verifyBest() error {
 	}
 	return nil
 }
-
-// checkBest notes damage to the best weights: the continued run may never write them again.
-func (t *trainer) checkBest() {
-	if err := t.verifyBest(); err != nil {
-		t.later("damage: %v: the weights of the best step so far are lost; the run itself does not need them", err)
-	}
-}

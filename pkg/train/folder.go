@@ -2,6 +2,7 @@ package train
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -157,10 +158,7 @@ func (t *trainer) noteRewrite(old []byte) error {
 		return nil
 	}
 	diff, _, err := t.differences()
-	if diff == "" {
-		diff = "the same values, written differently"
-	}
-	t.later("%s is rewritten: %s", t.path(rundir.ConfigFile), diff)
+	t.later("%s is rewritten: %s", t.path(rundir.ConfigFile), cmp.Or(diff, "the same values, written differently"))
 	return err
 }
 

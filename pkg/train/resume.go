@@ -52,7 +52,9 @@ func (t *trainer) restore(configFile []byte) error {
 		if len(damage) > 0 {
 			t.later("continuing from the checkpoint before, %s, after step %d", path, s.Step)
 		}
-		t.checkBest()
+		if err := t.verifyBest(); err != nil { // the continued run may never write them again
+			t.later("damage: %v: the weights of the best step so far are lost; the run itself does not need them", err)
+		}
 		if err := t.adopt(c, s); err != nil {
 			return fmt.Errorf("continue run: %s: %w", path, err)
 		}
@@ -104,13 +106,9 @@ func readCheckpoint(path string) (*model.Checkpoint, *state, error) {
 func (t *trainer) belongs(path string, c *model.Checkpoint, s *state) error {
 	const startOver = "start over in a new folder with --fresh"
 	if s == nil {
-		format := c.Metadata[formatKey]
-		if format == "" {
-			format = "1"
-		}
 		return fmt.Errorf("%s is a checkpoint of format %s, this version of grpo continues format %s "+
 			"(finish the run with the version that started it, or %s)",
-			path, format, checkpointFormat, startOver)
+			path, cmp.Or(c.Metadata[formatKey], "1"), checkpointFormat, startOver)
 	}
 	// A move to another device gets a note instead.
 	if k, now := c.Metadata[kernelKey], t.model.Kernel(); t.onCPU(c) && !kernel.SameBits(k, now) {

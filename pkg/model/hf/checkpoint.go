@@ -228,9 +228,12 @@ func (c *Checkpoint) readTokenizerConfig(dir string) error {
 	if err := c.readTemplate(f.ChatTemplate); err != nil {
 		return err
 	}
-	eos, err := c.tokenOf(f.End, from, "eos_token")
-	if err != nil {
-		return err
+	eos := int32(-1)
+	if f.End != "" {
+		var ok bool
+		if eos, ok = c.Tokenizer.ID(c.End); !ok {
+			return fmt.Errorf("read %s: eos_token is %.40q, which is no token of tokenizer.json", from, c.End)
+		}
 	}
 	return c.special(eos, from, tokenizerName)
 }

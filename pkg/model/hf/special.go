@@ -1,7 +1,6 @@
 package hf
 
 import (
-	"fmt"
 	"slices"
 
 	"grpo/pkg/model"
@@ -68,16 +67,4 @@ func (c *Checkpoint) special(eos int32, eosFrom, beginFrom string) error {
 		c.Special.Answer = &c.Special.End[0]
 	}
 	return nil
-}
-
-// tokenOf is the id of a token that a file of a folder names; negative for an empty name.
-func (c *Checkpoint) tokenOf(name tokenText, file, key string) (int32, error) {
-	if name == "" {
-		return -1, nil
-	}
-	id, ok := c.Tokenizer.ID(string(name))
-	if !ok {
-		return -1, fmt.Errorf("read %s: %s is %.40q, which is no token of tokenizer.json", file, key, string(name))
-	}
-	return id, nil
 }

@@ -150,11 +150,7 @@ func OpenRewardModel(path string, on model.Device) (*Critic, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open reward model %s: %w", path, err)
 	}
-	backbone, err := NewWeights(spec)
-	if err != nil {
-		return nil, err
-	}
-	c, err := NewCritic(backbone, model.AdamWOptions{}, on)
+	c, err := NewCritic(newWeights(spec, spec.Vocab), model.AdamWOptions{}, on)
 	if err != nil {
 		return nil, err
 	}

@@ -123,8 +123,8 @@ func (f *file) characters(t *Tokenizer) (err error) {
 	if m.IgnoreMerges {
 		chars.whole = maps.Clone(m.Vocab)
 	}
-	t.merger, err = newCharacterMerger(m.Vocab, chars, m.Merges)
-	return err
+	t.merger = &merger{chars: chars, cache: map[string][]int32{}}
+	return t.merger.add(m.Vocab, m.Merges)
 }
 
 // textOf is the text of a token of the vocabulary.

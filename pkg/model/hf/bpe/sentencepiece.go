@@ -167,12 +167,6 @@ func (c *characters) long(word string, yield func(part string)) {
 	yield(word[start:])
 }
 
-// newCharacterMerger is newMerger for SentencePiece-style BPE.
-func newCharacterMerger(vocab map[string]int32, chars *characters, merges []merge) (*merger, error) {
-	m := &merger{chars: chars, cache: map[string][]int32{}}
-	return m, m.add(vocab, merges)
-}
-
 // fallbackDecoder joins tokens to a text. Runs of tokens <0x00> to <0xFF> are bytes; a run
 // that is not UTF-8 becomes one U+FFFD for each byte.
 type fallbackDecoder struct {
