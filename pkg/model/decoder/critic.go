@@ -55,11 +55,7 @@ func (c *critic) head(p *model.Params) ValueHead {
 
 // values adds the network and valueHead to a graph over a batch.
 func (c *critic) values(batch *model.Batch, grads *Network) (*packed, *graph, *G.Node, error) {
-	b, err := pack(batch, c.net.Config.Vocab)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("critic: %w", err)
-	}
-	g, err := newGraph(c.on, c.net, grads, b.tree, c.checkpointing)
+	b, g, err := graphOf(c.on, c.net, grads, batch, c.checkpointing)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("critic: %w", err)
 	}

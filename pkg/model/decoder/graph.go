@@ -45,6 +45,16 @@ func newGraph(on Backend, net, grads *Network, t *Tree, checkpointing bool) (*gr
 	return g, nil
 }
 
+// graphOf lays out a batch and builds the layers over it.
+func graphOf(on Backend, net, grads *Network, batch *model.Batch, checkpointing bool) (*packed, *graph, error) {
+	b, err := pack(batch, net.Config.Vocab)
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := newGraph(on, net, grads, b.tree, checkpointing)
+	return b, g, err
+}
+
 // weight is an input of parameters outside the layers, which LoRA freezes.
 func (g *graph) weight(op string, x []float32, shape ...int) fused.Input {
 	if g.net.LoRA == nil {

@@ -20,11 +20,7 @@ type learner struct {
 }
 
 func (l *learner) Accumulate(batch *model.Batch, objective model.Objective) (loss float64, err error) {
-	b, err := pack(batch, l.net.Config.Vocab)
-	if err != nil {
-		return 0, fmt.Errorf("learn: %w", err)
-	}
-	g, err := newGraph(l.on, l.net, l.grads, b.tree, l.checkpointing)
+	b, g, err := graphOf(l.on, l.net, l.grads, batch, l.checkpointing)
 	if err != nil {
 		return 0, fmt.Errorf("learn: %w", err)
 	}
@@ -64,11 +60,7 @@ type scorer struct {
 }
 
 func (s *scorer) Score(batch *model.Batch) (*model.TokenMatrix, error) {
-	b, err := pack(batch, s.net.Config.Vocab)
-	if err != nil {
-		return nil, fmt.Errorf("score: %w", err)
-	}
-	g, err := newGraph(s.on, s.net, nil, b.tree, false)
+	b, g, err := graphOf(s.on, s.net, nil, batch, false)
 	if err != nil {
 		return nil, fmt.Errorf("score: %w", err)
 	}
