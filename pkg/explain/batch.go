@@ -352,19 +352,29 @@ func (n *numbers) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 			return refuse(dec, "%s; it must be a list of numbers", kinds[kind])
 		default:
 			n.flat = depth == 1
-			v := 1.0
-			if kind == 'f' {
-				v = 0
-			} else if kind != 't' {
-				if v, err = number(dec, t); err != nil {
-					return err
-				}
-			}
-			if n.x = append(n.x, v); len(n.x) > maxNumbers {
-				return refuse(dec, "more than %d numbers", maxNumbers)
+			if n.x, err = appendNumber(dec, t, n.x); err != nil {
+				return err
 			}
 		}
 	}
+}
+
+// appendNumber appends the number or boolean that dec has read.
+func appendNumber(dec *jsontext.Decoder, t jsontext.Token, x []float64) (_ []float64, err error) {
+	v := 0.0
+	switch t.Kind() {
+	case 't':
+		v = 1
+	case 'f':
+	default:
+		if v, err = number(dec, t); err != nil {
+			return x, err
+		}
+	}
+	if len(x) == maxNumbers {
+		return x, refuse(dec, "more than %d numbers", maxNumbers)
+	}
+	return append(x, v), nil
 }
 
 // noNull returns an error if one of the numbers at p is null.

@@ -47,7 +47,7 @@ func (r *returned) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 const open = -1
 
 // read reads the value that begins with t, at this depth; rank is the depth of the numbers once it is known.
-func (n *tensor) read(dec *jsontext.Decoder, t jsontext.Token, depth int, rank *int) error {
+func (n *tensor) read(dec *jsontext.Decoder, t jsontext.Token, depth int, rank *int) (err error) {
 	switch {
 	case t.Kind() != '[':
 		if *rank < 0 && depth == len(n.shape) {
@@ -56,7 +56,8 @@ func (n *tensor) read(dec *jsontext.Decoder, t jsontext.Token, depth int, rank *
 		if depth != *rank {
 			return refuse(dec, "%s; it must be a list of numbers", kinds[t.Kind()])
 		}
-		return n.number(dec, t)
+		n.x, err = appendNumber(dec, t, n.x)
+		return err
 	case depth == *rank:
 		return refuse(dec, "a list; it must be a number")
 	case depth == maxDims:
@@ -82,23 +83,6 @@ func (n *tensor) read(dec *jsontext.Decoder, t jsontext.Token, depth int, rank *
 		}
 		return nil
 	}
-}
-
-func (n *tensor) number(dec *jsontext.Decoder, t jsontext.Token) (err error) {
-	v := 0.0
-	switch t.Kind() {
-	case 't':
-		v = 1
-	case 'f':
-	default:
-		if v, err = number(dec, t); err != nil {
-			return err
-		}
-	}
-	if n.x = append(n.x, v); len(n.x) > maxNumbers {
-		return refuse(dec, "more than %d numbers", maxNumbers)
-	}
-	return nil
 }
 
 // present returns an error unless the tensor has numbers.
