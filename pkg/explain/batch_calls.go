@@ -31,11 +31,6 @@ type CallValue struct {
 	Data  []float64 `json:"data"`  // row-major; NaN is null
 }
 
-// callFile is a file of calls of the functions of CS336 assignment 5.
-type callFile struct {
-	Calls []callFields `json:"calls"`
-}
-
 // callFields are the arguments of all functions, under the names of the assignment of 2025 and of 2026, and
 // their results. An argument that a function does not use is ignored, as the assignment's functions do.
 type callFields struct {
@@ -113,35 +108,28 @@ type callResult struct {
 // callValue is a right result with the one in the file.
 type callValue struct {
 	name     string
-	shape    []int
+	shape    []int // not nil, for JSON
 	want     []float64
 	got      returned
 	mistakes []mistake
 }
 
-// calls returns the calls of a file; false if it has none, and is in another format.
-func (f File) calls() (in []callFields, ok bool, err error) {
-	if !f.has("calls") {
-		return nil, false, nil
+// called computes the calls of a file; false if it has none, and is in another format.
+func called(f File, subject string) (b Batch, ok bool, err error) {
+	if f.offset(path("").field("calls")) == 0 {
+		return b, false, nil
 	}
-	var file callFile
+	defer f.wrap(subject, &err)
+	var file struct {
+		Calls []callFields `json:"calls"`
+	}
 	if err := f.decode(&file, defaulted(callDefaults)); err != nil {
-		return nil, true, err
+		return b, true, err
 	}
 	if len(file.Calls) == 0 {
-		return nil, true, errors.New(`no calls: the list "calls" is empty`)
+		return b, true, errors.New(`no calls: the list "calls" is empty`)
 	}
-	return file.Calls, true, nil
-}
-
-// called computes the calls of a file, if it has any.
-func called(f File, subject string) (b Batch, ok bool, err error) {
-	defer f.wrap(subject, &err)
-	in, ok, err := f.calls()
-	if !ok || err != nil {
-		return b, ok, err
-	}
-	calls, err := readCases("calls", in, callFields.compute)
+	calls, err := readCases("calls", file.Calls, callFields.compute)
 	b = newBatch(f, "call", calls, func(c Call) Check { return c.check }, callTable)
 	b.calls = make([]string, len(calls))
 	for i, c := range calls {
@@ -256,6 +244,3 @@ func (in callFields) constant(at path, otherwise float64) (float64, error) {
 func setting(name string, value float64) string {
 	return textutil.Printable(name, 0) + " " + short(value)
 }
-
-// has reports whether the file is an object with a member of this name.
-func (f File) has(name string) bool { return f.offset(path("").field(name)) > 0 }

@@ -19,14 +19,6 @@ const (
 // defaultAdvantageEps is the assignment's advantage_eps.
 const defaultAdvantageEps = 1e-6
 
-// value is a result with the one in the file.
-func value(name string, want []float64, got returned, shape []int, mistakes []mistake) callValue {
-	if shape == nil {
-		shape = []int{} // for JSON
-	}
-	return callValue{name, shape, want, got, mistakes}
-}
-
 // groupNormalized is compute_group_normalized_rewards: with normalize_by_std in 2025, with baseline and
 // advantage_normalizer in 2026.
 func (in callFields) groupNormalized(at path) (r callResult, err error) {
@@ -44,7 +36,7 @@ func (in callFields) groupNormalized(at path) (r callResult, err error) {
 	}
 	r.settings = settings
 	r.values = []callValue{
-		value(advantagesName, adv, got, []int{len(adv)}, advantageMistakes(rewards, in.GroupSize, opt)),
+		{advantagesName, []int{len(adv)}, adv, got, advantageMistakes(rewards, in.GroupSize, opt)},
 	}
 	return r, nil
 }
@@ -104,9 +96,7 @@ func (in callFields) rewards(at path) (rewards []float64, opt rl.AdvantageOption
 
 // maskedMean is masked_mean. A slice without a token in the mask is NaN, as 0/0 is.
 func (in callFields) maskedMean(at path) (r callResult, err error) {
-	return in.reduce(at, "", func(x []float64, mask []bool, shape []int, dim int) ([]float64, error) {
-		return rl.MaskedMean(x, mask, shape, dim)
-	})
+	return in.reduce(at, "", rl.MaskedMean)
 }
 
 // maskedNormalize is masked_normalize.
@@ -152,8 +142,9 @@ func (in callFields) reduce(at path, with string, f reduction) (r callResult, er
 		return r, at.errorf("%w", err)
 	}
 	r.settings = []string{over, with}
-	mistakes := reduceMistakes(in.Tensor.x, mask, shape, dim, f)
-	r.values = []callValue{value(resultName, want, in.Result, left, mistakes)}
+	r.values = []callValue{
+		{resultName, left, want, in.Result, reduceMistakes(in.Tensor.x, mask, shape, dim, f)},
+	}
 	return r, nil
 }
 
@@ -190,7 +181,7 @@ func (in callFields) aggregate(at path) (r callResult, err error) {
 	for _, w := range weightMistakes(s, mask, aggregation, z, 1, s.B) {
 		mistakes = append(mistakes, mistake{w.what, []float64{dot(w.x, in.PerToken.x)}})
 	}
-	r.values = []callValue{value(resultName, []float64{got}, in.Result, nil, mistakes)}
+	r.values = []callValue{{resultName, []int{}, []float64{got}, in.Result, mistakes}}
 	return r, nil
 }
 
@@ -218,6 +209,6 @@ func (in callFields) entropy(at path) (r callResult, err error) {
 		}
 		want = append(want, math.Log(sum)-mean/sum)
 	}
-	r.values = []callValue{value(resultName, want, in.Result, slices.Clone(in.Logits.shape[:last]), nil)}
+	r.values = []callValue{{resultName, slices.Clone(in.Logits.shape[:last]), want, in.Result, nil}}
 	return r, nil
 }

@@ -35,7 +35,7 @@ func (in callFields) policyLoss(at path) (r callResult, err error) {
 	shape := []int{p.Shape.B, p.Shape.T}
 	r.settings = p.settings
 	r.values = []callValue{
-		value(resultName, loss.value, in.Result, shape, values), value(gradName, loss.slope, in.Grad, shape, slopes),
+		{resultName, shape, loss.value, in.Result, values}, {gradName, shape, loss.slope, in.Grad, slopes},
 	}
 	return r, nil
 }
@@ -169,7 +169,7 @@ func (p policyCall) tokens() (l tokenLoss, err error) {
 	if err := rl.TokenLosses(cfg, every, l.value); err != nil {
 		return l, err
 	}
-	if every.Mask[0] && len(every.Mask) == countTrue(every.Mask) {
+	if !slices.Contains(every.Mask, false) {
 		return l, computed("a loss or its gradient", masked(l.value, p.Mask), l.slope)
 	}
 	for b := range p.Shape.B { // the tokens of a sequence share the loss
@@ -181,15 +181,6 @@ func (p policyCall) tokens() (l tokenLoss, err error) {
 		}
 	}
 	return l, computed("a loss or its gradient", l.value, l.slope)
-}
-
-func countTrue(mask []bool) (n int) {
-	for _, m := range mask {
-		if m {
-			n++
-		}
-	}
-	return n
 }
 
 // masked returns the numbers where the mask is true.

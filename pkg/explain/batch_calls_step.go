@@ -110,8 +110,8 @@ func (in callFields) step(at path, aggregation rl.Aggregation, z float64, steps 
 	}
 	losses, grads := p.stepMistakes(max(steps, in.Steps), steps < in.Steps)
 	r.values = []callValue{
-		value(lossName, []float64{res.Loss}, in.Loss, nil, losses),
-		value(gradName, res.Grad, in.Grad, []int{p.Shape.B, p.Shape.T}, grads),
+		{lossName, []int{}, []float64{res.Loss}, in.Loss, losses},
+		{gradName, []int{p.Shape.B, p.Shape.T}, res.Grad, in.Grad, grads},
 	}
 	return r, nil
 }

@@ -267,12 +267,8 @@ func lossTable(cases []LossCase, checks []Check) caseTable {
 		"of the tokens (of the sequences for a sequence-level ratio). --json prints all gradients and metrics."}
 	onPolicy := map[bool]string{true: "on-policy"}
 	for i, c := range cases {
-		squares := 0.0
-		for _, g := range slices.Concat(c.Grad...) {
-			squares += g * g
-		}
 		t.rows = append(t.rows, []string{
-			strconv.Itoa(i), c.Name, onPolicy[c.OnPolicy], digits(c.Loss, 6), digits(math.Sqrt(squares), 6),
+			strconv.Itoa(i), c.Name, onPolicy[c.OnPolicy], digits(c.Loss, 6), digits(norm(slices.Concat(c.Grad...)), 6),
 			c.clipFraction("clip_ratio/region_mean", "cispo_clip_ratio", "actor/pg_clipfrac"),
 			c.clipFraction("clip_ratio/low_mean"), c.clipFraction("clip_ratio/high_mean"),
 			c.clipFraction("actor/pg_clipfrac_lower"),

@@ -30,10 +30,6 @@ var graders = map[string]func(response string, golds ...string) gsm8k.R1Verdict{
 	"question_only":           gsm8k.GradeQuestionOnly,
 }
 
-type rewardFile struct {
-	Cases []rewardFields `json:"cases"`
-}
-
 type rewardFields struct {
 	Fn       string         `json:"fn"`
 	Response *string        `json:"response"`
@@ -53,7 +49,9 @@ func Rewards(f File) (Batch, error) {
 
 func rewards(f File) (cases []RewardCase, err error) {
 	defer f.wrap("reward", &err)
-	var in rewardFile
+	var in struct {
+		Cases []rewardFields `json:"cases"`
+	}
 	if err := f.decode(&in, defaulted(rewardFields{Fn: "r1_zero_reward_fn"})); err != nil {
 		return nil, err
 	}

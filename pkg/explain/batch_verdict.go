@@ -46,10 +46,6 @@ type VerdictContrast struct {
 	VerdictTest
 }
 
-type verdictFile struct {
-	Cases []verdictFields `json:"cases"`
-}
-
 type verdictFields struct {
 	Arms      members[values]  `json:"arms"`
 	Problems  int              `json:"problems"`
@@ -82,7 +78,9 @@ func verdicts(f File) (cases []VerdictCase, err error) {
 	if f, err = f.listed(); err != nil {
 		return nil, err
 	}
-	var in verdictFile
+	var in struct {
+		Cases []verdictFields `json:"cases"`
+	}
 	if err := f.decode(&in); err != nil {
 		return nil, err
 	}
