@@ -55,8 +55,7 @@ func (s Summary) MeanWhere(other []float64) float64 {
 			x = append(x, s.Values[i])
 		}
 	}
-	mean, _, _ := stats.MeanSD(x)
-	return mean
+	return stats.Mean(x)
 }
 
 func summaryOf(values []float64, e stats.Estimate) *Summary {
@@ -243,7 +242,7 @@ func armResult(arm sweepdir.Arm, states []sweepdir.RunState, stoppedAt int) ArmR
 			r.DivergedAt[i] = f.result.DivergedAt
 		}
 	}
-	r.Majority, _, _ = stats.MeanSD(majorities)
+	r.Majority = stats.Mean(majorities)
 	r.Done, r.Diverged = count[rundir.StateDone], count[rundir.StateDiverged]
 	r.Failed = count[rundir.StateFailed]
 	if r.Stopped = count[sweepdir.Stopped]; r.Stopped > 0 {
@@ -351,8 +350,7 @@ func (a *Analysis) sharedBase() float64 {
 		}
 		seeds = append(seeds, level)
 	}
-	base, _, _ := stats.MeanSD(seeds)
-	return base
+	return stats.Mean(seeds)
 }
 
 // shared is the finite value of x if all finite values are equal, else NaN.

@@ -196,7 +196,7 @@ func overBoth(x [][]float64, resolution float64) Interval {
 	}
 	means, none := make([]float64, len(x)), make([][]float64, len(x))
 	for s, row := range x {
-		means[s], _, _ = stats.MeanSD(row)
+		means[s] = stats.Mean(row)
 		none[s] = make([]float64, len(row))
 	}
 	e := stats.StudentT(means, resolution)
@@ -243,8 +243,7 @@ func (x *auditor) passAt() (out []AuditPassAt) {
 		trained := x.each(func(r AuditedRun, i int) float64 { return stats.PassAt(x.n, right(&r.Draw, i), k) })
 		p := AuditPassAt{K: k, Base: overBoth([][]float64{base}, 0).clip(0, 1), Trained: overBoth(trained, unit).clip(0, 1)}
 		for s, row := range trained {
-			mean, _, _ := stats.MeanSD(row)
-			p.Each = append(p.Each, mean)
+			p.Each = append(p.Each, stats.Mean(row))
 			for i := range row {
 				trained[s][i] -= base[i]
 			}
@@ -288,15 +287,13 @@ func (x *auditor) solved(newly bool) AuditSolved {
 	problems := float64(x.problem)
 	out := AuditSolved{Beyond: overBoth(beyond, 1/problems).times(problems)}
 	for _, row := range x.each(observed) {
-		mean, _, _ := stats.MeanSD(row)
-		out.Observed += mean * problems / float64(len(x.Runs))
+		out.Observed += stats.Mean(row) * problems / float64(len(x.Runs))
 	}
 	for i := range x.problem {
 		out.ByChance += chance(i)
 	}
 	for _, row := range beyond {
-		mean, _, _ := stats.MeanSD(row)
-		out.Each = append(out.Each, mean*problems)
+		out.Each = append(out.Each, stats.Mean(row)*problems)
 	}
 	return out
 }
@@ -331,7 +328,7 @@ func (x *auditor) majority() AuditMajority {
 		return float64(right(&r.Draw, i))/float64(x.n) - base[i]
 	}), unit).clip(-1, 1)
 	for j, k := range ks[:len(ks)-1] {
-		if mean, _, _ := stats.MeanSD(at[j]); mean >= out.Trained.Mean {
+		if stats.Mean(at[j]) >= out.Trained.Mean {
 			out.ReachedAt = k
 			break
 		}

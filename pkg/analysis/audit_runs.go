@@ -32,7 +32,7 @@ func (x *auditor) sets() []AuditSet {
 			continue
 		}
 		unit := 1 / float64(max(1, set.Problems))
-		set.Before, _, _ = stats.MeanSD(before)
+		set.Before = stats.Mean(before)
 		set.After = overSeeds(after, unit).clip(0, 1)
 		set.Difference = overSeeds(stats.Differences(after, before), unit).clip(-1, 1)
 		out = append(out, set)

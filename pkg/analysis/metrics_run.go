@@ -140,8 +140,7 @@ func lastSteps(of func(*rundir.Metrics) float64) reader {
 		for i := range f.lastMetrics {
 			x = append(x, of(&f.lastMetrics[i]))
 		}
-		mean, _, _ := stats.MeanSD(x)
-		return mean
+		return stats.Mean(x)
 	})
 }
 

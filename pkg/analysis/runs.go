@@ -274,8 +274,7 @@ func MeanSeries(all []Series) Series {
 	var out Series
 	for _, p := range all[0] {
 		if ys := values[p.X]; len(ys) == len(all) {
-			m, _, _ := stats.MeanSD(ys)
-			out = append(out, Point{X: p.X, Y: m})
+			out = append(out, Point{X: p.X, Y: stats.Mean(ys)})
 		}
 	}
 	return out

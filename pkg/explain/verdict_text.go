@@ -73,8 +73,7 @@ func (r VerdictResult) WriteText(w io.Writer) error {
 		Uneven: r.Weight != r.options.Weight,
 	}
 	for _, a := range r.Arms {
-		mean, _, _ := stats.MeanSD(a.Values)
-		page.Means = append(page.Means, mean)
+		page.Means = append(page.Means, stats.Mean(a.Values))
 		page.Values = append(page.Values, strings.Join(listOf(cell)(a.Values), " "))
 		if len(a.Values) > 0 && !slices.ContainsFunc(r.Pairs, func(p VerdictPair) bool {
 			return p.p() <= stats.Alpha && (p.Mean > 0 && p.B == a.Name || p.Mean < 0 && p.A == a.Name)

@@ -101,8 +101,7 @@ func (v *view) averaged(q quantity) quantity {
 			values[bin] = append(values[bin], p.Y)
 		}
 		for _, bin := range slices.Sorted(maps.Keys(values)) {
-			mean, _, _ := stats.MeanSD(values[bin])
-			first, last := bin*width+1, min((bin+1)*width, int(v.xMax))
+			mean, first, last := stats.Mean(values[bin]), bin*width+1, min((bin+1)*width, int(v.xMax))
 			if stats.IsFinite(mean) {
 				out = append(out, analysis.Point{X: float64(first+last) / 2, Y: mean})
 			}

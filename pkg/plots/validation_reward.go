@@ -133,8 +133,7 @@ func runLevels(runs []*rundir.Run) []level {
 		if answer := analysis.Common(evals, func(e rundir.Eval) string { return e.MajorityAnswer }); answer != "" {
 			name += ` "` + shorten(legendText, answer, vg.Points(50)) + `"`
 		}
-		share, _, _ := stats.MeanSD(shares)
-		return level{name, share, s}
+		return level{name, stats.Mean(shares), s}
 	}
 	out := []level{{"base level, sampled", curveStart(runs), baseStyle}}
 	if len(evaluations(runs, rundir.SplitUnseen)) == 0 {
@@ -153,8 +152,7 @@ func curveStart(runs []*rundir.Run) float64 {
 			starts = append(starts, e.Sampled.AnswerReward)
 		}
 	}
-	mean, _, _ := stats.MeanSD(starts)
-	return mean
+	return stats.Mean(starts)
 }
 
 // wilson is the Wilson interval of each validation of a run.

@@ -14,6 +14,7 @@ package stats
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -45,15 +46,15 @@ func MeanSD(x []float64) (mean, sd float64, n int) {
 	return mean, sd, n
 }
 
+// Mean returns the mean of [MeanSD].
+func Mean(x []float64) float64 {
+	mean, _, _ := MeanSD(x)
+	return mean
+}
+
 // Finite returns the finite values of x, in their order, as a new slice.
 func Finite(x []float64) []float64 {
-	out := make([]float64, 0, len(x))
-	for _, v := range x {
-		if IsFinite(v) {
-			out = append(out, v)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(x), func(v float64) bool { return !IsFinite(v) })
 }
 
 // FiniteAt lists the places of the finite values of x.
