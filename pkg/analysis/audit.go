@@ -191,8 +191,7 @@ func overBoth(x [][]float64, resolution float64) Interval {
 		}
 	}
 	if len(x) == 1 {
-		e := stats.StudentT(x[0], 0)
-		return Interval{e.Mean, e.Lo, e.Hi}
+		return overSeeds(x[0], 0)
 	}
 	means, none := make([]float64, len(x)), make([][]float64, len(x))
 	for s, row := range x {
@@ -266,17 +265,14 @@ func crossing(pass []AuditPassAt) *AuditCrossing {
 // solved counts the problems that only the trained policy solves (newly), or only the initial one. What chance gives is
 // the count of one draw of the initial policy against the other; both orders count half.
 func (x *auditor) solved(newly bool) AuditSolved {
-	one := func(a, b bool) float64 {
-		if a && !b {
-			return 1
-		}
-		return 0
-	}
 	only := func(a, b *rundir.AuditDraw, i int) float64 {
 		if !newly {
 			a, b = b, a
 		}
-		return one(right(a, i) > 0, right(b, i) > 0)
+		if right(a, i) > 0 && right(b, i) <= 0 {
+			return 1
+		}
+		return 0
 	}
 	first, second := &x.Base[0], &x.Base[1]
 	observed := func(r AuditedRun, i int) float64 {

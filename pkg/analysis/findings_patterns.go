@@ -63,9 +63,7 @@ func (r *ArmResult) hacked() bool {
 		r.Of(TrainRewardMetric).Mean-r.Of(TrainAnswerMetric).Mean >= hackedPay
 }
 
-// gains are the changes of the reward over training, seed by seed.
-func (r *ArmResult) gains() []float64 { return r.gain().Values }
-
+// gain is the change of the reward over training.
 func (r *ArmResult) gain() Summary { return sampledGain.of(r).Total }
 
 // BelowBase: training lost more than the seeds explain. One seed can't show that.
@@ -198,7 +196,7 @@ func (a *Analysis) bimodalArms() []Finding {
 			continue
 		}
 		groups := [2]Finding{{Kind: SeedsStayed, Numbers: &Summary{}}, {Kind: SeedsLearned, Numbers: &Summary{}}}
-		for k, rise := range r.gains() {
+		for k, rise := range r.gain().Values {
 			if math.IsNaN(rise) {
 				continue
 			}

@@ -200,12 +200,7 @@ func SettingLine(all []RunInfo) string {
 
 // Common is what f returns for every element, or empty.
 func Common[T any](all []T, f func(T) string) string {
-	for _, x := range all {
-		if f(x) != f(all[0]) {
-			return ""
-		}
-	}
-	if len(all) == 0 {
+	if len(all) == 0 || slices.ContainsFunc(all, func(x T) bool { return f(x) != f(all[0]) }) {
 		return ""
 	}
 	return f(all[0])
