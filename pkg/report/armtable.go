@@ -227,13 +227,7 @@ func (a *Report) comparisonsTable(final bool) Table {
 		if c.Kind == analysis.KindPair {
 			x, y, n = a.Arms[c.ArmA].Name(), a.Arms[c.ArmB].Name(), a.metricNumbers(c)
 		}
-		each := make([]string, len(c.Diffs))
-		for k, d := range c.Diffs {
-			each[k] = "-"
-			if stats.IsFinite(d) {
-				each[k] = n.Bare(d)
-			}
-		}
+		each := bareEach(n, c.Diffs)
 		for len(each) > 1 && each[len(each)-1] == "-" { // seeds of a later look
 			each = each[:len(each)-1]
 		}

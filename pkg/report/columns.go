@@ -48,14 +48,19 @@ func eachSeed(s analysis.Summary) string {
 	if s.N == 0 {
 		return analysis.Absent
 	}
-	each := make([]string, len(s.Values))
-	for i, v := range s.Values {
+	return analysis.Decimals(s.Mean, 1) + " (" + strings.Join(bareEach(analysis.Plain(0), s.Values), ", ") + ")"
+}
+
+// bareEach has each of the values without its unit, and a dash for one that does not exist.
+func bareEach(n analysis.NumberFormat, values []float64) []string {
+	each := make([]string, len(values))
+	for i, v := range values {
 		each[i] = "-"
 		if stats.IsFinite(v) {
-			each[i] = analysis.Decimals(v, 0)
+			each[i] = n.Bare(v)
 		}
 	}
-	return analysis.Decimals(s.Mean, 1) + " (" + strings.Join(each, ", ") + ")"
+	return each
 }
 
 // threeDigits is for metrics without a natural unit.

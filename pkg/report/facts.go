@@ -66,15 +66,18 @@ func problemsOf(r *rundir.Run) string {
 	}
 	var sets []string
 	for _, set := range analysis.SetsOf(r) {
-		at := analysis.AtEnd // of a finished run the problems of its final reward
-		e := cmp.Or(analysis.Evaluation(r, set, at), analysis.Evaluation(r, set, analysis.AtStart))
-		sets = append(sets, thousands(e.Problems())+" "+splitName(set))
+		sets = append(sets, thousands(lastOf(r, set).Problems())+" "+splitName(set))
 	}
 	out := info.Data.Source + " problems"
 	if len(sets) > 0 {
 		out += " (" + strings.Join(sets, ", ") + ")"
 	}
 	return out
+}
+
+// lastOf is the last evaluation of a set of [analysis.SetsOf]: of a finished run on the problems of its final reward.
+func lastOf(r *rundir.Run, set string) *rundir.Eval {
+	return cmp.Or(analysis.Evaluation(r, set, analysis.AtEnd), analysis.Evaluation(r, set, analysis.AtStart))
 }
 
 func machineOf(r *rundir.Run) string {

@@ -48,7 +48,7 @@ func seedTable(runs []*rundir.Run) (Table, error) {
 	}
 	columns := slices.Clone(seedColumns)
 	for _, set := range otherSets(runs) {
-		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
+		for _, decoding := range decodings {
 			for _, when := range []analysis.EvalPoint{analysis.AtStart, analysis.AtEnd} {
 				head := fmt.Sprintf("%s, %s, %s", splitName(set), when, decoding)
 				columns = append(columns, rewardColumn(head, set, when, decoding))

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -122,7 +121,7 @@ func summaryTable(r *rundir.Run) Table {
 		t.Columns = append(slices.Clip(t.Columns), Column{Head: "mean of\neval.reward"})
 	}
 	for _, split := range analysis.SetsOf(r) {
-		for _, decoding := range []string{rundir.DecodingSampled, rundir.DecodingGreedy} {
+		for _, decoding := range decodings {
 			for _, when := range []analysis.EvalPoint{analysis.AtStart, analysis.AtEnd, analysis.AtBest} {
 				e := analysis.Evaluation(r, split, when)
 				c := analysis.DecodedCounts(e, decoding)
@@ -168,10 +167,7 @@ func footnotes(r *rundir.Run) string {
 	var sizes, majorities []string
 	interval := "Wilson"
 	for _, split := range analysis.SetsOf(r) {
-		e := cmp.Or(analysis.Evaluation(r, split, analysis.AtEnd), analysis.Evaluation(r, split, analysis.AtStart))
-		if e == nil {
-			continue
-		}
+		e := lastOf(r, split)
 		size := fmt.Sprintf("%s %d", splitName(split), e.Problems())
 		if e.Samples > 1 {
 			size += fmt.Sprintf(" x %d completions", e.Samples)

@@ -116,7 +116,11 @@ func (t *Table) String() string {
 			columns += "r"
 		}
 	}
-	return strings.Join(textutil.Align(columns, lines), "\n") + "\n" + t.notesBelow()
+	out := strings.Join(textutil.Align(columns, lines), "\n") + "\n"
+	if len(t.Notes) > 0 {
+		out += "\n" + strings.Join(t.Notes, " ") + "\n"
+	}
+	return out
 }
 
 // texts are the texts of the cells, escaped if escape is not nil.
@@ -159,13 +163,6 @@ func markdownHead(head string) string {
 		parts[i] = escapeMarkdown(parts[i])
 	}
 	return strings.Join(parts, "`")
-}
-
-func (t *Table) notesBelow() string {
-	if len(t.Notes) == 0 {
-		return ""
-	}
-	return "\n" + strings.Join(t.Notes, " ") + "\n"
 }
 
 // escapeMarkdown keeps text from data inside its cell or paragraph: it makes no
