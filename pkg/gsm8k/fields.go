@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -79,12 +78,6 @@ func field(values map[string]any, name string) (any, bool) {
 		return nil, false
 	}
 	return field(inner, rest)
-}
-
-// checkFields returns an error unless a record has the required fields.
-func (o ReadOptions) checkFields(values map[string]any) error {
-	has := func(name string) bool { _, ok := field(values, name); return ok }
-	return missingFields(slices.Sorted(maps.Keys(values)), has, o.Fields.form(), o.required())
 }
 
 // problem makes a problem from the values of a record's fields: strings, [json.Number], bool, nil,

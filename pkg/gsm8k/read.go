@@ -122,23 +122,20 @@ func ReadJSONL(r io.Reader, name string, opt ReadOptions) ([]Problem, ReadReport
 
 // parseRecord parses one line of GSM8K's form. Annotations are left in.
 func (o ReadOptions) parseRecord(text []byte) (Problem, error) {
-	fields, err := jsonl.Object(text)
-	if err == nil {
-		err = o.checkFields(fields)
-	}
+	fields, err := decodeObject(text, o.Fields.form(), o.required()...)
 	if err != nil {
 		return Problem{}, err
 	}
 	return o.problem(fields)
 }
 
-// decodeObject decodes a JSON object that must have the wanted keys.
+// decodeObject decodes a JSON object that must have the wanted fields.
 func decodeObject(text []byte, form string, want ...string) (map[string]any, error) {
 	fields, err := jsonl.Object(text)
 	if err != nil {
 		return nil, err
 	}
-	has := func(name string) bool { _, ok := fields[name]; return ok }
+	has := func(name string) bool { _, ok := field(fields, name); return ok }
 	return fields, missingFields(slices.Sorted(maps.Keys(fields)), has, form, want)
 }
 

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"grpo/pkg/rl"
 	"grpo/pkg/rng"
@@ -105,19 +104,9 @@ type rewardKind struct {
 	make func(p RewardParams, opening string) (RewardFunc, error)
 }
 
-// rewardTable lists the reward functions, in the order of [Rewards]. It is made when it is
-// first used because cosine looks up another reward.
+// rewardTable lists the reward functions, in the order of [Rewards]. It is no variable because cosine looks up another
+// reward.
 func rewardTable() []rewardKind {
-	rewardKinds.Do(func() { rewardKinds.table = newRewardTable() })
-	return rewardKinds.table
-}
-
-var rewardKinds struct {
-	sync.Once
-	table []rewardKind
-}
-
-func newRewardTable() []rewardKind {
 	type maker = func(RewardParams, string) (RewardFunc, error)
 	plain := func(f RewardFunc) maker {
 		return func(RewardParams, string) (RewardFunc, error) { return f, nil }

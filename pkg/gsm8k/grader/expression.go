@@ -220,11 +220,7 @@ func (p *parser) literal(s string) quotient {
 
 // foreign are words with a meaning in sympy or Python, so not products of letters; names of three
 // different letters never reach the parser ([mayCompare]).
-var foreign = map[string]bool{
-	"as": true, "if": true, "in": true, "is": true, "or": true, "all": true, "csc": true, "eye": true, "ff": true,
-	"fft": true, "frac": true, "fu": true, "gff": true, "id": true, "im": true, "jn": true, "li": true, "nan": true,
-	"ntt": true, "oo": true, "re": true, "rf": true, "yn": true, "zoo": true,
-}
+var foreign = set("as if in is or all csc eye ff fft frac fu gff id im jn li nan ntt oo re rf yn zoo")
 
 // name parses a word: a function with its argument, or letters and numbers.
 func (p *parser) name() quotient {

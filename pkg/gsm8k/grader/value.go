@@ -3,6 +3,7 @@ package grader
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -21,15 +22,10 @@ func sameValue(answer, gold string) bool {
 		return false
 	}
 	gs, as := members(g), members(a)
-	if len(gs) != len(as) || len(gs) > 1 && (g[0] != a[0] || g[len(g)-1] != a[len(a)-1]) {
+	if len(gs) > 1 && (g[0] != a[0] || g[len(g)-1] != a[len(a)-1]) {
 		return false
 	}
-	for i := range gs {
-		if !sameMember(as[i], gs[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(as, gs, sameMember)
 }
 
 // sameMember compares two expressions in plain form. Integers and fractions of
