@@ -9,7 +9,6 @@ import (
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/builtin"
-	"github.com/expr-lang/expr/checker/nature"
 )
 
 // Names that no expression can have.
@@ -46,7 +45,7 @@ type guard struct{}
 func (guard) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.PredicateNode:
-		step := called(stepName, nature.Nature{})
+		step := &ast.CallNode{Callee: &ast.IdentifierNode{Value: stepName}}
 		body := &ast.SequenceNode{Nodes: []ast.Node{step, n.Node}}
 		body.SetNature(*n.Node.Nature())
 		n.Node = body
@@ -63,21 +62,15 @@ func (guard) Visit(node *ast.Node) {
 			}
 			return
 		}
-		call := called(callName+n.Name, *n.Nature(), n.Arguments...)
-		call.SetLocation(n.Location())
-		*node = call
+		replace(node, callName+n.Name, n.Arguments...)
 	case *ast.BinaryNode:
 		switch n.Operator {
 		case "+":
 			if !isNumber(n) {
-				call := called(textName, *n.Nature(), n)
-				call.SetLocation(n.Location())
-				*node = call
+				replace(node, textName, n)
 			}
 		case "matches":
-			call := called(matchName, *n.Nature(), n.Left, n.Right)
-			call.SetLocation(n.Location())
-			*node = call
+			replace(node, matchName, n.Left, n.Right)
 		case "==", "!=", "in", "not in", "contains", "startsWith", "endsWith", "<", ">", "<=", ">=":
 			counted(&n.Left, walkName)
 			counted(&n.Right, walkName)
@@ -85,11 +78,11 @@ func (guard) Visit(node *ast.Node) {
 	}
 }
 
-// called is a call of a function whose value has this type.
-func called(name string, as nature.Nature, args ...ast.Node) *ast.CallNode {
-	out := &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: args}
-	out.SetNature(as)
-	return out
+// replace puts a call of a function in place of a node, with its type.
+func replace(n *ast.Node, name string, args ...ast.Node) {
+	call := &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: args}
+	call.SetNature(*(*n).Nature())
+	ast.Patch(n, call)
 }
 
 // counted puts a call around an operand, unless that is a number or written out.
@@ -99,9 +92,7 @@ func counted(n *ast.Node, name string) {
 		return
 	}
 	if !isNumber(*n) {
-		call := called(name, *(*n).Nature(), *n)
-		call.SetLocation((*n).Location())
-		*n = call
+		replace(n, name, *n)
 	}
 }
 

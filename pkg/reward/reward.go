@@ -18,6 +18,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,13 +66,7 @@ type Scores struct {
 }
 
 // nulls are the scores of n completions to which the function does not apply.
-func nulls(n int) Scores {
-	s := Scores{Rewards: make([]float64, n)}
-	for i := range s.Rewards {
-		s.Rewards[i] = math.NaN()
-	}
-	return s
-}
+func nulls(n int) Scores { return Scores{Rewards: slices.Repeat([]float64{math.NaN()}, n)} }
 
 // Function computes the rewards of a batch. Equal batches must give equal scores.
 type Function interface {
