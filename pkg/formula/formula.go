@@ -19,6 +19,7 @@ package formula
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -250,18 +251,9 @@ func (c *compiler) known(name string) bool {
 }
 
 func (c *compiler) unknown(n ast.Node, name string) value {
-	var names, functions []string
-	for k := range c.lets {
-		names = append(names, k)
-	}
-	for k := range c.constants {
-		names = append(names, k)
-	}
-	for k := range c.functions {
-		functions = append(functions, k)
-	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(c.lets)), maps.Keys(c.constants))
 	slices.Sort(names)
-	slices.Sort(functions)
+	functions := slices.Sorted(maps.Keys(c.functions))
 	return c.fail(n, "unknown name %s%s; there are %s, and the functions %s", textutil.Quote(name),
 		suggest.DidYouMean(name, append(names, functions...)), strings.Join(names, ", "), strings.Join(functions, ", "))
 }
