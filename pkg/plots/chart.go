@@ -179,9 +179,7 @@ func (c chart) lastValue(k curve) string {
 func (f *figure) addPairs(v *view, y yAxis, all ...named) {
 	last := all[len(all)-1]
 	for _, a := range v.arms {
-		p := newStepPanel(v.infos, v.xMax, "")
-		p.setY(y)
-		p.title = a.Name()
+		p := newStepPanel(v.infos, v.xMax, a.Name(), "", y)
 		for _, n := range all {
 			p.addCurve(n.name, a.curveOf(nil, n.y, nil), n.style, n.options)
 		}

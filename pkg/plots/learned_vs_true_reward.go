@@ -40,13 +40,9 @@ func runsLearned(runs []*rundir.Run) (*figure, error) {
 		return nil, err
 	}
 	learned := newCurve(runs, runs, learnedReward, nil)
-	left := newStepPanel(infos, lastStep(runs), learnedLabel)
-	left.title = "Learned reward"
-	left.setY(signedAxis(learned))
+	left := newStepPanel(infos, lastStep(runs), "Learned reward", learnedLabel, signedAxis(learned))
 	left.addCurve("training batch", learned, trainStyle, eachStep)
-	right := newStepPanel(infos, lastStep(runs), trueLabel)
-	right.title = "True reward"
-	right.setY(yAxis{hi: 1})
+	right := newStepPanel(infos, lastStep(runs), "True reward", trueLabel, yAxis{hi: 1})
 	right.addCurve("training batch", newCurve(runs, runs, trainReward, nil), trainStyle, eachStep)
 	right.addCurve("validation, sampled", newCurve(runs, runs, validationOf, nil), sampledStyle, eachEvaluation)
 	fig := &figure{width: wideWidth, panelHeight: 2.75, title: learnedTitle, setting: analysis.SettingLine(infos)}

@@ -82,10 +82,12 @@ func algorithm(infos []analysis.RunInfo) string {
 	return "GRPO"
 }
 
-// newStepPanel is a plot over steps of runs whose y axis starts at 0.
-func newStepPanel(infos []analysis.RunInfo, xMax float64, yLabel string) *panel {
+// newStepPanel is a plot over steps of runs.
+func newStepPanel(infos []analysis.RunInfo, xMax float64, title, yLabel string, y yAxis) *panel {
 	p := newPanel(stepLabel(infos), yLabel)
-	p.X.Min, p.X.Max, p.Y.Min = 0, xMax, 0
+	p.title = title
+	p.X.Min, p.X.Max = 0, xMax
+	p.setY(y)
 	return p
 }
 

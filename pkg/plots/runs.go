@@ -94,11 +94,7 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := 0
-	for _, r := range runs {
-		lines += len(r.Metrics)
-	}
-	if lines == 0 {
+	if !slices.ContainsFunc(runs, func(r *rundir.Run) bool { return len(r.Metrics) > 0 }) {
 		return nil, errors.New("draw training panels: no run has a line of metrics yet")
 	}
 	title := "Training under GRPO"
@@ -112,16 +108,15 @@ func runsTraining(runs []*rundir.Run) (*figure, error) {
 			"Each point: one step's rollout batch, or one evaluation on the validation problems."),
 	}
 	for i, t := range trainingPanels {
-		p := newStepPanel(infos, lastStep(runs), t.yLabel)
-		p.title = t.title
 		curves := make([]curve, len(t.curves))
 		for k, c := range t.curves {
 			curves[k] = newCurve(runs, runs, c.y, nil)
 		}
-		p.setY(newYAxis(false, curves...))
+		y := newYAxis(false, curves...)
 		if i == 0 {
-			p.setY(shareAxis(nil, curves...))
+			y = shareAxis(nil, curves...)
 		}
+		p := newStepPanel(infos, lastStep(runs), t.title, t.yLabel, y)
 		for k, c := range t.curves {
 			p.addCurve(c.name, curves[k], c.style, c.options)
 		}
@@ -148,9 +143,8 @@ func rewardPanels(runs []*rundir.Run, infos []analysis.RunInfo) []*panel {
 		return nil
 	}
 	total := newCurve(runs, runs, perStep(func(m rundir.Metrics) *float64 { return meanReward(m.Reward) }), nil)
-	left := newStepPanel(infos, lastStep(runs), "reward (mean of the batch)")
-	left.title = "Reward as trained on"
-	left.setY(signedAxis(total))
+	const label = "reward (mean of the batch)"
+	left := newStepPanel(infos, lastStep(runs), "Reward as trained on", label, signedAxis(total))
 	left.addCurve("", total, trainStyle, eachStep)
 
 	names := slices.Sorted(maps.Keys(functions))
@@ -158,9 +152,7 @@ func rewardPanels(runs []*rundir.Run, infos []analysis.RunInfo) []*panel {
 	for i, name := range names {
 		curves[i] = newCurve(runs, runs, rewardOf(name), nil)
 	}
-	right := newStepPanel(infos, lastStep(runs), "reward (mean of the batch)")
-	right.title = "Reward functions, before weights"
-	right.setY(signedAxis(curves...))
+	right := newStepPanel(infos, lastStep(runs), "Reward functions, before weights", label, signedAxis(curves...))
 	for i, name := range names {
 		right.addCurve(textutil.Printable(name, 0), curves[i], armStyles[i%overlayMax], eachStep)
 	}

@@ -66,7 +66,8 @@ func runsValidation(runs []*rundir.Run) (*figure, error) {
 	if len(evaluations(runs, rundir.SplitVal)) == 0 {
 		return nil, errors.New("draw validation reward: no run has a validation yet")
 	}
-	p := newStepPanel(infos, lastStep(runs), rewardLabel(onCurve(runs)))
+	p := newPanel(stepLabel(infos), rewardLabel(onCurve(runs)))
+	p.X.Min, p.X.Max = 0, lastStep(runs)
 	p.Y.Tick.Marker = niceTicks{want: 5}
 	p.drawValidation(runs)
 	return &figure{
