@@ -42,7 +42,7 @@ func addHashes(values []map[string]string, runs []*rundir.Run) {
 		{"model.init", func(m *rundir.Meta) string { return m.NetworkHash }},
 		{"algorithm.dpo.pairs_file", func(m *rundir.Meta) string { return m.PairsHash }},
 	} {
-		name, of := values[0][h.key], ofMeta(h.of)
+		name, of := values[0][h.key], OfMeta(h.of)
 		known := !slices.Contains([]string{"", "base", "random"}, name)
 		for i, r := range runs {
 			for _, key := range []string{h.key, "model.precision", "model.device", "train.lora.rank"} {

@@ -264,14 +264,14 @@ var madeWith = []struct {
 	of  func(*rundir.Run) string
 }{
 	{VersionKey, version},
-	{"kernel", ofMeta(func(m *rundir.Meta) string {
+	{"kernel", OfMeta(func(m *rundir.Meta) string {
 		if m.Kernel == "avx2" || m.Kernel == "avx512" || m.Kernel == "neon" { // the same bits
 			return "avx2, avx512 or neon"
 		}
 		return m.Kernel
 	})},
-	{"device", ofMeta(func(m *rundir.Meta) string { return cmp.Or(m.Device, "cpu") })},
-	{problemsKey, ofMeta(func(m *rundir.Meta) string { return m.ProblemsHash[:min(len(m.ProblemsHash), 8)] })},
+	{"device", OfMeta(func(m *rundir.Meta) string { return cmp.Or(m.Device, "cpu") })},
+	{problemsKey, OfMeta(func(m *rundir.Meta) string { return m.ProblemsHash[:min(len(m.ProblemsHash), 8)] })},
 	{validationKey, func(r *rundir.Run) string {
 		e := AnyValidation(r)
 		if e == nil {
@@ -281,7 +281,7 @@ var madeWith = []struct {
 	}},
 }
 
-var version = ofMeta(func(m *rundir.Meta) string { return strings.TrimSpace(m.Version + " " + m.Revision) })
+var version = OfMeta(func(m *rundir.Meta) string { return strings.TrimSpace(m.Version + " " + m.Revision) })
 
 // VersionsNote says, without a full stop, that the runs are of different versions of the program; empty
 // if they are not.
@@ -294,7 +294,8 @@ func VersionsNote(runs []*rundir.Run) string {
 		"): what changed between these counts as a difference between runs"
 }
 
-func ofMeta(f func(*rundir.Meta) string) func(*rundir.Run) string {
+// OfMeta is what f finds in meta.json; empty for a run without the file.
+func OfMeta(f func(*rundir.Meta) string) func(*rundir.Run) string {
 	return func(r *rundir.Run) string {
 		if r.Meta == nil {
 			return ""

@@ -80,34 +80,27 @@ func lastOf(r *rundir.Run, set string) *rundir.Eval {
 	return cmp.Or(analysis.Evaluation(r, set, analysis.AtEnd), analysis.Evaluation(r, set, analysis.AtStart))
 }
 
-func machineOf(r *rundir.Run) string {
-	m := r.Meta
-	if m == nil {
-		return ""
-	}
+var machineOf = analysis.OfMeta(func(m *rundir.Meta) string {
 	parts := []string{strings.Trim(m.OS+"/"+m.Arch, "/"), m.Kernel, m.Device}
 	if m.Threads > 0 {
 		parts = append(parts, textutil.Count(m.Threads, "thread")+" a run")
 	}
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	return textutil.Printable(strings.Join(parts, ", "), 0)
-}
+})
 
 // dateOf is the day on which the run was last started, in UTC.
-func dateOf(r *rundir.Run) string {
-	if r.Meta == nil {
-		return ""
-	}
-	day, _, _ := strings.Cut(r.Meta.Started, "T")
+var dateOf = analysis.OfMeta(func(m *rundir.Meta) string {
+	day, _, _ := strings.Cut(m.Started, "T")
 	return textutil.Printable(day, 0)
-}
+})
 
-func versionOf(r *rundir.Run) string {
-	if r.Meta == nil || r.Meta.Version == "" {
+var versionOf = analysis.OfMeta(func(m *rundir.Meta) string {
+	if m.Version == "" {
 		return ""
 	}
-	return textutil.Printable("grpo "+r.Meta.Version, 0)
-}
+	return textutil.Printable("grpo "+m.Version, 0)
+})
 
 // thousands writes a count with commas: 62,820.
 func thousands(n int) string {

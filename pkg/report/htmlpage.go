@@ -271,11 +271,7 @@ func (a *Report) allRuns() []*rundir.Run { return analysis.RunsOf(a.Sweep.Runs) 
 
 // programs lists what made the runs, each program and kind of machine once.
 func programs(runs []*rundir.Run) []string {
-	out := analysis.Unique(runs, func(r *rundir.Run) string {
-		m := r.Meta
-		if m == nil {
-			return ""
-		}
+	out := analysis.Unique(runs, analysis.OfMeta(func(m *rundir.Meta) string {
 		s := "Made by grpo " + m.Version
 		if m.Revision != "" {
 			s += " (" + m.Revision + ")"
@@ -289,7 +285,7 @@ func programs(runs []*rundir.Run) []string {
 			s += ", " + textutil.Count(m.Threads, "thread") + " a run"
 		}
 		return textutil.Printable(s+".", 0)
-	})
+	}))
 	slices.Sort(out)
 	return out
 }

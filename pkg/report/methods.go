@@ -256,10 +256,5 @@ func (m *methods) Machines() []string { return analysis.Unique(m.Runs, machineOf
 
 // Hashes are the hashes of the runs' configurations.
 func (m *methods) Hashes() []string {
-	return analysis.Unique(m.Runs, func(r *rundir.Run) string {
-		if r.Meta == nil {
-			return ""
-		}
-		return r.Meta.ConfigHash
-	})
+	return analysis.Unique(m.Runs, analysis.OfMeta(func(m *rundir.Meta) string { return m.ConfigHash }))
 }
