@@ -297,9 +297,7 @@ func sameSeeds(all []Comparison, from, to int) bool {
 		if c.N < 2 {
 			continue
 		}
-		if first == nil {
-			first = c
-		}
+		first = cmp.Or(first, c)
 		for s := from; s < to; s++ {
 			if stats.IsFinite(c.Diffs[s]) != stats.IsFinite(first.Diffs[s]) {
 				return false

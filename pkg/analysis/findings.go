@@ -455,9 +455,7 @@ func (a *Analysis) trends() []Finding {
 				f.Parts = append(f.Parts, a.pairFinding(&c))
 			}
 		}
-		if len(f.Parts) > 0 {
-			out = append(out, f)
-		}
+		out = append(out, withAny(f, len(f.Parts))...)
 	}
 	return out
 }

@@ -275,9 +275,7 @@ func (a *Analysis) shortArms() []Finding {
 				f.Parts = append(f.Parts, a.pairFinding(a.Find(LengthMetric.Name, y, x)))
 			}
 		}
-		if len(f.Parts) > 0 {
-			out = append(out, f)
-		}
+		out = append(out, withAny(f, len(f.Parts))...)
 	}
 	return out
 }
@@ -311,9 +309,7 @@ func (a *Analysis) shortReversed() []Finding {
 			if a.short(arm, otherY) && !a.short(otherX, opposite) {
 				ends(otherX, x.Label, x.Values[1-i])
 			}
-			if len(f.Parts) > 0 {
-				out = append(out, f)
-			}
+			out = append(out, withAny(f, len(f.Parts))...)
 		}
 	}
 	return out

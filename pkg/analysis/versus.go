@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,10 +85,7 @@ func Against(a, b Side, margin float64) (*Versus, error) {
 			SeedsText(inB), ErrFewPairs))
 	}
 	sw := v.sweep(a, b)
-	if margin == 0 {
-		margin = marginOf(sw)
-	}
-	v.Analysis, err = analyseWithin(sw, margin)
+	v.Analysis, err = analyseWithin(sw, cmp.Or(margin, marginOf(sw)))
 	return v, err
 }
 

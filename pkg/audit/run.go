@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,10 +130,7 @@ func (s *Subject) placebos(ctx context.Context, dir string, o Options) (out []an
 	}
 	sw, err := sweepdir.Open(dir)
 	if err != nil || sw.Manifest.Hash != plan.Manifest.Hash {
-		if why == "" {
-			why = "The placebos are missing: --placebo trains them."
-		}
-		return nil, why, nil
+		return nil, cmp.Or(why, "The placebos are missing: --placebo trains them."), nil
 	}
 	for i, arm := range sw.Manifest.Arms {
 		out = append(out, analysis.PlaceboRuns{Reward: arm.Name, Runs: analysis.RunsOf(sw.OfArm(i))})

@@ -122,11 +122,8 @@ func readList[T any](
 	if t.Kind() != '[' {
 		return refuse(dec, "%s; it must be a list of %s", kinds[t.Kind()], of)
 	}
-	for *to = (([]T)(nil)); ; {
+	for *to = []T{}; ; {
 		if t, err = dec.ReadToken(); err != nil || t.Kind() == ']' {
-			if *to == nil {
-				*to = []T{}
-			}
 			return err
 		}
 		v, err := read(dec, t)

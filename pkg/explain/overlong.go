@@ -169,9 +169,7 @@ func (r OverlongResult) WriteText(w io.Writer) error {
 		case c.AtLimit:
 			page.Complete++
 		}
-		if page.First == nil {
-			page.First = c
-		}
+		page.First = cmp.Or(page.First, c)
 		if page.Changed == nil && math.Abs(c.Advantage-c.AdvantageLeftOut) > 1e-9 {
 			page.Changed = c
 		}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	"grpo/pkg/rl"
 )
@@ -114,11 +115,9 @@ func finite(name string, xs ...float64) error {
 
 // computed returns an error if a result is NaN or infinite.
 func computed(name string, lists ...[]float64) error {
-	for _, xs := range lists {
-		for _, x := range xs {
-			if x-x != 0 {
-				return fmt.Errorf("%s is %v, out of the range of a 64-bit number (use less extreme inputs)", name, x)
-			}
+	for _, x := range slices.Concat(lists...) {
+		if x-x != 0 {
+			return fmt.Errorf("%s is %v, out of the range of a 64-bit number (use less extreme inputs)", name, x)
 		}
 	}
 	return nil

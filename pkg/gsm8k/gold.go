@@ -1,6 +1,7 @@
 package gsm8k
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -258,9 +259,7 @@ func (o ReadOptions) setCountdown(p *Problem, values map[string]any) error {
 		return err
 	}
 	p.Gold = c.Gold()
-	if p.Question == "" {
-		p.Question = c.Question()
-	}
+	p.Question = cmp.Or(p.Question, c.Question())
 	key := o.Fields.names()[1]
 	if o.Fields.Solution != "" {
 		key = o.Fields.Solution

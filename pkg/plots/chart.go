@@ -57,12 +57,7 @@ func (a arm) curveOf(x, y quantity, band *valueRange) curve {
 // while none has. A run at its first steps would cut the mean of the others to
 // those.
 func (a arm) settled() []*rundir.Run {
-	var ended []*rundir.Run
-	for _, r := range a.runs {
-		if r.Finished() {
-			ended = append(ended, r)
-		}
-	}
+	ended := slices.DeleteFunc(slices.Clone(a.runs), func(r *rundir.Run) bool { return !r.Finished() })
 	if len(ended) == 0 {
 		return a.runs
 	}

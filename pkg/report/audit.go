@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -229,10 +230,7 @@ func (a *Audit) sets() {
 		rundir.SplitUnseen: "Unseen facts", rundir.SplitTest: "Test problems", rundir.SplitVal: "Validation problems",
 	}
 	for _, s := range a.Sets {
-		name := names[s.Set]
-		if name == "" {
-			name = textutil.Printable(s.Set, mostNameChars)
-		}
+		name := cmp.Or(names[s.Set], textutil.Printable(s.Set, mostNameChars))
 		result, verdict := share(s.After)+" after training", "no evaluation before training"
 		if stats.IsFinite(s.Before) {
 			result = fmt.Sprintf("from %s to %s: %s", analysis.Percent(s.Before), analysis.Percent(s.After.Mean),

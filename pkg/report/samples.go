@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -224,9 +225,7 @@ func (a *Report) examples() *htmlExamples {
 	problem := ""
 	for _, k := range order {
 		problems, seed := keptProblems(&a.Arms[k])
-		if problem == "" {
-			problem = exampleProblem(problems)
-		}
+		problem = cmp.Or(problem, exampleProblem(problems))
 		i := slices.IndexFunc(problems, func(p SampledProblem) bool { return p.Problem == problem })
 		switch {
 		case i < 0 || len(problems[i].Completions) < 2:

@@ -58,21 +58,11 @@ const (
 
 // fill replaces the options that were left open.
 func (t *Task) fill(o Options) (Options, error) {
-	if o.Difficulty == 0 {
-		o.Difficulty = t.Default
-	}
-	if o.MinDifficulty == 0 {
-		o.MinDifficulty = o.Difficulty
-	}
-	if o.Symbols == "" {
-		o.Symbols = DefaultSymbols
-	}
-	if o.Largest == 0 {
-		o.Largest = DefaultLargest
-	}
-	if o.Operators == "" {
-		o.Operators = DefaultOperators
-	}
+	o.Difficulty = cmp.Or(o.Difficulty, t.Default)
+	o.MinDifficulty = cmp.Or(o.MinDifficulty, o.Difficulty)
+	o.Symbols = cmp.Or(o.Symbols, DefaultSymbols)
+	o.Largest = cmp.Or(o.Largest, DefaultLargest)
+	o.Operators = cmp.Or(o.Operators, DefaultOperators)
 	for _, d := range []int{o.Difficulty, o.MinDifficulty} {
 		if d < t.Min || d > t.Max {
 			return o, fmt.Errorf("difficulty %d: the task %s has %d to %d %s", d, t.Name, t.Min, t.Max, t.Unit)
