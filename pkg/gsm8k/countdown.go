@@ -188,39 +188,31 @@ func (p *countdownParser) take(characters string) byte {
 	return c
 }
 
-// sum reads a sum. Its value is nil if a part has none.
-func (p *countdownParser) sum(depth int) (*big.Rat, bool) {
-	x, ok := p.product(depth)
-	for ok {
-		op := p.take("+-")
-		if op == 0 {
-			break
-		}
-		var y *big.Rat
-		if y, ok = p.product(depth); x == nil || y == nil {
-			x = nil
-		} else if op == '+' {
-			x.Add(x, y)
-		} else {
-			x.Sub(x, y)
-		}
-	}
-	return x, ok
-}
+func (p *countdownParser) sum(depth int) (*big.Rat, bool)     { return p.chain("+-", p.product, depth) }
+func (p *countdownParser) product(depth int) (*big.Rat, bool) { return p.chain("*/", p.factor, depth) }
 
-func (p *countdownParser) product(depth int) (*big.Rat, bool) {
-	x, ok := p.factor(depth)
+// chain reads parts with operators between them. The value is nil if a part has none.
+func (p *countdownParser) chain(
+	operators string, part func(depth int) (*big.Rat, bool), depth int,
+) (*big.Rat, bool) {
+	x, ok := part(depth)
 	for ok {
-		op := p.take("*/")
+		op := p.take(operators)
 		if op == 0 {
 			break
 		}
 		var y *big.Rat
-		if y, ok = p.factor(depth); x == nil || y == nil || op == '/' && y.Sign() == 0 {
+		y, ok = part(depth)
+		switch {
+		case x == nil || y == nil || op == '/' && y.Sign() == 0:
 			x = nil
-		} else if op == '*' {
+		case op == '+':
+			x.Add(x, y)
+		case op == '-':
+			x.Sub(x, y)
+		case op == '*':
 			x.Mul(x, y)
-		} else {
+		default:
 			x.Quo(x, y)
 		}
 	}

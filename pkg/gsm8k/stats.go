@@ -3,6 +3,7 @@ package gsm8k
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -99,10 +100,9 @@ func (a Answers) ComputeStats(problems []Problem, vocab func(rune) bool) Stats {
 	}
 	s.DuplicateQuestions = len(problems) - len(questions)
 	s.QuestionLength, s.AnswerLength = lengths(questionLengths), lengths(answerLengths)
-	for t, n := range types {
-		s.Types = append(s.Types, TypeCount{t, n})
+	for _, t := range slices.Sorted(maps.Keys(types)) {
+		s.Types = append(s.Types, TypeCount{t, types[t]})
 	}
-	slices.SortFunc(s.Types, func(a, b TypeCount) int { return cmp.Compare(a.Type, b.Type) })
 	for r, n := range outside {
 		s.OutOfVocabulary = append(s.OutOfVocabulary, CharCount{string(r), fmt.Sprintf("%U", r), n})
 	}
