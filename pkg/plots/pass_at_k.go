@@ -179,8 +179,7 @@ func passAtK(v *view) *figure {
 			p.title = twoLines(panelText, p.title, p.value, fig.columnWidth())
 		}
 		fig.shareLegend()
-	}
-	if len(panels) == 1 {
+	} else {
 		panels[0].title += panels[0].value
 	}
 	fig.caption = []string{"One run an arm. " + bandOfOne}

@@ -61,9 +61,9 @@ type htmlSweep struct {
 	// About the question: before the tables, those that need much room, and the differences; and how
 	// the runs trained.
 	Main, Large, Paired, Other []htmlFigure
-	Arms, Gains, Runs, Sets    *Table
-	AtK                        *Table // pass@k and maj@k
-	Comparisons, Others        *Table // differences in the final reward and in other metrics
+	Arms, Gains, Runs, Sets    Table
+	AtK                        Table // pass@k and maj@k
+	Comparisons, Others        Table // differences in the final reward and in other metrics
 	Examples                   *htmlExamples
 }
 
@@ -191,15 +191,10 @@ func newHTMLSweep(a *Report, figures []plots.Drawing, folder string, runs bool) 
 	s := &htmlSweep{
 		Question: a.Verdict.Question, Headline: a.Verdict.Headline,
 		Lines: a.otherLines(), Caveats: a.Verdict.Caveats, Missing: a.Verdict.Missing,
+		Arms: a.armsTable(), Gains: a.gainsTable(), Runs: a.runsTable(folder, runs), Sets: a.setsTable(),
+		AtK: a.atKTable(), Comparisons: a.comparisonsTable(true), Others: a.comparisonsTable(false),
 	}
-	gains := a.gainsTable()
-	arms, all := a.armsTable(), a.runsTable(folder, runs)
-	finals, others := a.comparisonsTable(true), a.comparisonsTable(false)
-	others.Label += " in other metrics"
-	sets := a.setsTable()
-	atK := a.atKTable()
-	s.Sets, s.AtK = &sets, &atK
-	s.Arms, s.Gains, s.Runs, s.Comparisons, s.Others = &arms, &gains, &all, &finals, &others
+	s.Others.Label += " in other metrics"
 	small := slices.ContainsFunc(figures, func(d plots.Drawing) bool {
 		return d.Main && !d.Wide && d.File != plots.PairedFile
 	})

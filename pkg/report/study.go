@@ -237,7 +237,8 @@ func newStudyPage(st sweepdir.Study, parts []*Report) (page, error) {
 			m := &a.Sweep.Manifest
 			made := htmlMadePart{h.Short, m.Fixed, a.settingsTable()}
 			p.Made.Parts = append(p.Made.Parts, made)
-			for _, t := range []*Table{h.Sweep.Arms, h.Sweep.Gains, h.Sweep.Sets, h.Sweep.Comparisons, made.Differs} {
+			s := h.Sweep
+			for _, t := range []*Table{&s.Arms, &s.Gains, &s.Sets, &s.Comparisons, made.Differs} {
 				if t != nil {
 					t.Label = h.Short + ": " + t.Label
 				}
