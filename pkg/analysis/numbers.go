@@ -52,12 +52,15 @@ type NumberFormat struct {
 	unit    string
 }
 
+// InPercent prints rewards, and their differences.
+var InPercent = NumberFormat{factor: 100, digits: 1, percent: true}
+
 // FormatOf chooses how a metric is printed. completions are what it is a count of
 // ([ArmResult.Completions]), 0 if that is not one number; of are values that must differ in print if they do.
 func FormatOf(m *Metric, completions int, of ...float64) NumberFormat {
 	switch {
 	case m.scale == rewardScale || m.scale == signedScale:
-		return NumberFormat{factor: 100, digits: 1, percent: true}
+		return InPercent
 	case m.scale == countScale && completions > 0:
 		return NumberFormat{factor: 100 / float64(completions), digits: 1, percent: true}
 	case m.scale == tokenScale:
@@ -115,7 +118,7 @@ func (n NumberFormat) Difference(d *Summary) string {
 }
 
 // Reward is "93.3% [91.2, 95.4]".
-func Reward(s Summary) string { return Percent(s.Mean) + FormatOf(FinalMetric, 0).Interval(s.Lo, s.Hi) }
+func Reward(s Summary) string { return Percent(s.Mean) + InPercent.Interval(s.Lo, s.Hi) }
 
 // SeedsText is "seed 1" or "seeds 1, 2".
 func SeedsText(seeds []uint64) string {
@@ -127,7 +130,7 @@ func SeedsText(seeds []uint64) string {
 }
 
 // Percent is a share: "93.3%".
-func Percent(v float64) string { return FormatOf(FinalMetric, 0).Value(v) }
+func Percent(v float64) string { return InPercent.Value(v) }
 
 // PValue prints p with two digits, and never as 0.
 func PValue(p float64) string {

@@ -104,7 +104,7 @@ func (v *view) pairLabel(a, b string) string {
 // DifferenceText is the text next to a difference: the number with its interval, and
 // whether it is separable.
 func DifferenceText(c analysis.Comparison) []string {
-	n := analysis.FormatOf(analysis.FinalMetric, 0)
+	n := analysis.InPercent
 	number := strings.ReplaceAll(n.Bare(c.Mean)+n.Interval(c.Lo, c.Hi), "-", "−")
 	if c.Mean > 0 {
 		number = "+" + number

@@ -80,7 +80,7 @@ func gainColumn(head string, part func(analysis.ArmGain) analysis.Summary) armCo
 		if s.N == 0 || s.N < g.Total.N {
 			return analysis.Absent
 		}
-		return analysis.FormatOf(analysis.FinalMetric, 0).Bare(s.Mean)
+		return analysis.InPercent.Bare(s.Mean)
 	})
 }
 
@@ -223,7 +223,7 @@ func (a *Report) comparisonsTable(final bool) Table {
 		if c.N == 0 || (c.Metric == "final") != final || isLeftOut(*c) {
 			continue
 		}
-		x, y, n := c.A, c.B, analysis.FormatOf(analysis.FinalMetric, 0)
+		x, y, n := c.A, c.B, analysis.InPercent
 		if c.Kind == analysis.KindPair {
 			x, y, n = a.Arms[c.ArmA].Name(), a.Arms[c.ArmB].Name(), a.metricNumbers(c)
 		}

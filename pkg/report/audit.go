@@ -74,12 +74,11 @@ func NewAudit(a *analysis.Audit, title string, notes, command []string, runs []*
 
 // share is "51.6% [50.1, 53.0]", and points "34.4 points [33.0, 35.9]".
 func share(i analysis.Interval) string {
-	f := analysis.FormatOf(analysis.FinalMetric, 0)
-	return f.Value(i.Mean) + f.Interval(i.Lo, i.Hi)
+	return analysis.Percent(i.Mean) + analysis.InPercent.Interval(i.Lo, i.Hi)
 }
 
 func points(i analysis.Interval) string {
-	return analysis.FormatOf(analysis.FinalMetric, 0).Difference(&analysis.Summary{Mean: i.Mean, Lo: i.Lo, Hi: i.Hi})
+	return analysis.InPercent.Difference(&analysis.Summary{Mean: i.Mean, Lo: i.Lo, Hi: i.Hi})
 }
 
 // direction says what an interval of a difference shows.
@@ -266,9 +265,8 @@ func (a *Audit) drift() {
 	a.add("Entropy, nats per token", fmt.Sprintf("%s; the initial policy on the same completions %s",
 		number(d.Entropy), number(d.BaseEntropy)), "")
 	if stats.IsFinite(d.Changed.Mean) {
-		f := analysis.FormatOf(analysis.FinalMetric, 0)
-		a.add("Weights that changed", fmt.Sprintf("%s by more than %g; by %.2g%% of their norm", f.Value(d.Changed.Mean),
-			rundir.WeightChanged, 100*d.Distance.Mean), "")
+		a.add("Weights that changed", fmt.Sprintf("%s by more than %g; by %.2g%% of their norm",
+			analysis.Percent(d.Changed.Mean), rundir.WeightChanged, 100*d.Distance.Mean), "")
 	} else {
 		a.add("Weights that changed", "n/a: adapters were trained", "")
 	}

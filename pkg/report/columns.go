@@ -89,6 +89,5 @@ func signed(s analysis.Summary) string {
 
 // pointsOf is a summary of differences in points: "4.1 [1.2, 7.0]".
 func pointsOf(s analysis.Summary) string {
-	n := analysis.FormatOf(analysis.FinalMetric, 0)
-	return n.Bare(s.Mean) + n.Interval(s.Lo, s.Hi)
+	return analysis.InPercent.Bare(s.Mean) + analysis.InPercent.Interval(s.Lo, s.Hi)
 }

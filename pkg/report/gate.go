@@ -90,7 +90,7 @@ func Decide(candidate, incumbent analysis.Side, margin float64, nonInferior bool
 
 // answer sets Answer and Reason.
 func (t *Trial) answer() {
-	points := func(v float64) string { return analysis.FormatOf(analysis.FinalMetric, 0).Bare(v) + " points" }
+	points := func(v float64) string { return analysis.InPercent.Bare(v) + " points" }
 	difference := fmt.Sprintf("difference %s, %s", points(t.Comparison.Mean), textutil.Count(len(t.Seeds), "seed"))
 	level := textutil.Exponent(strconv.FormatFloat(t.Level, 'g', 2, 64))
 	atLeast := fmt.Sprintf("at least %s at the level %s of try %d", points(t.AtLeast), level, t.Try)

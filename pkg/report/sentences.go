@@ -45,7 +45,7 @@ var wordFuncs = template.FuncMap{
 	"noDot":    func(s string) string { return strings.TrimSuffix(s, ".") },
 	"plus":     func(list []string, more string) []string { return append(list, more) },
 	// points is "4.1 points [1.2, 7.0]" of a summary of differences, reward "93.3% [91.2, 95.4]".
-	"points":      analysis.FormatOf(analysis.FinalMetric, 0).Difference,
+	"points":      analysis.InPercent.Difference,
 	"reward":      func(s *analysis.Summary) string { return analysis.Reward(*s) },
 	"seeds":       func(s *analysis.Summary) string { return textutil.Count(s.N, "seed") },
 	"metricLabel": metricLabel,
@@ -57,12 +57,12 @@ var wordFuncs = template.FuncMap{
 		}
 		return "= " + analysis.PValue(p)
 	},
-	"bound":     func(v float64) string { return analysis.FormatOf(analysis.FinalMetric, 0).Bare(v) + " points" },
+	"bound":     func(v float64) string { return analysis.InPercent.Bare(v) + " points" },
 	"margin":    marginText,
 	"converged": func() string { return analysis.Decimals(100*analysis.ConvergedReward, 0) + "%" },
 	"percent0":  func(v float64) string { return analysis.Decimals(100*v, 0) + "%" },
 	"drop": func(s *analysis.Summary) string {
-		word, n := "lower", analysis.FormatOf(analysis.FinalMetric, 0)
+		word, n := "lower", analysis.InPercent
 		d := *s
 		if d.Mean < 0 {
 			word, d.Mean, d.Lo, d.Hi = "higher", -d.Mean, -d.Hi, -d.Lo
@@ -248,7 +248,6 @@ func (w words) AheadOnTest() []string  { return w.onTest(1, "of ") }
 func (w words) BehindOnTest() []string { return w.onTest(-1, "") }
 
 func (w words) onTest(sign float64, before string) (out []string) {
-	points := analysis.FormatOf(analysis.FinalMetric, 0)
 	var arms []int
 	for _, rival := range w.Rivals() {
 		arms = append(arms, rival.Arms[1])
@@ -262,7 +261,7 @@ func (w words) onTest(sign float64, before string) (out []string) {
 			c = w.Find(w.Metric, arm, w.Best)
 		}
 		if c != nil && c.Test != nil && (c.Test.Mean > 0 || c.Test.Mean == 0 && sign > 0) {
-			out = append(out, before+w.short(arm)+" by "+points.Difference(c.Test))
+			out = append(out, before+w.short(arm)+" by "+analysis.InPercent.Difference(c.Test))
 		}
 	}
 	return few(out)
