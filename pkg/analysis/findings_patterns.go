@@ -95,22 +95,16 @@ func (a *Analysis) controlFinding(arm int) Finding {
 	return a.armFinding(ControlStayed, arm, FinalMetric)
 }
 
-// seedCollapsed: the run of a seed diverged, or ended below half of its own best reward. It is unknown
-// of a run without a result.
-func (r *ArmResult) seedCollapsed(k int) (collapsed, known bool) {
-	final, best := r.Of(FinalMetric).Values[k], r.Of(BestMetric).Values[k]
-	diverged := r.Runs[k].State == rundir.StateDiverged
-	return diverged || final < collapsedShare*best, diverged || stats.IsFinite(final)
-}
-
-// collapses counts the seeds of an arm that collapsed, and those of which it is known.
+// collapses counts the seeds of an arm that collapsed, and those of which it is known, which have a result: the run
+// diverged, or ended below half of its own best reward.
 func (r *ArmResult) collapses() (count, of int) {
-	for k := range r.Runs {
-		if collapsed, known := r.seedCollapsed(k); known {
+	for k, run := range r.Runs {
+		final, best := r.Of(FinalMetric).Values[k], r.Of(BestMetric).Values[k]
+		switch {
+		case run.State == rundir.StateDiverged, final < collapsedShare*best:
+			count, of = count+1, of+1
+		case stats.IsFinite(final):
 			of++
-			if collapsed {
-				count++
-			}
 		}
 	}
 	return count, of

@@ -38,11 +38,11 @@ const mostNamedKeys = 3
 // It is an error when a run is there twice, or when one of several runs does not
 // say what its configuration or its seed was.
 func ArmsOf(runs []*rundir.Run, title string) (*sweepdir.Sweep, error) {
-	arms, texts, differing, err := sortRuns(runs)
+	all, err := readInfos(runs)
 	if err != nil {
 		return nil, err
 	}
-	all, err := readInfos(runs)
+	arms, texts, differing, err := sortRuns(runs, all)
 	if err != nil {
 		return nil, err
 	}
@@ -152,14 +152,10 @@ func shownValues(arms []runArm) [][]string {
 	return out
 }
 
-// sortRuns returns the arms, the configuration of each run as YAML, and the keys
+// sortRuns returns the arms of runs with these infos, the configuration of each run as YAML, and the keys
 // that differ between runs, except the seed.
-func sortRuns(runs []*rundir.Run) (arms []runArm, texts, differing []string, err error) {
+func sortRuns(runs []*rundir.Run, all []RunInfo) (arms []runArm, texts, differing []string, err error) {
 	texts = configTexts(runs)
-	all, err := readInfos(runs)
-	if err != nil {
-		return nil, nil, nil, err
-	}
 	values, differing, err := differingKeys(runs, texts)
 	if err != nil {
 		return nil, nil, nil, err

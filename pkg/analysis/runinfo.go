@@ -103,7 +103,11 @@ func ReadInfo(r *rundir.Run) (RunInfo, error) {
 // ReadSeedInfos reads the configurations of several seeds; it is an error when they
 // are not of one configuration.
 func ReadSeedInfos(runs []*rundir.Run) ([]RunInfo, error) {
-	arms, _, differing, err := sortRuns(runs)
+	all, err := readInfos(runs)
+	if err != nil {
+		return nil, err
+	}
+	arms, _, differing, err := sortRuns(runs, all)
 	switch {
 	case err != nil:
 		return nil, err
@@ -111,7 +115,7 @@ func ReadSeedInfos(runs []*rundir.Run) ([]RunInfo, error) {
 		return nil, fmt.Errorf("the %d runs are not seeds of one configuration: they differ in %s",
 			len(runs), strings.Join(differing, ", "))
 	}
-	return readInfos(runs)
+	return all, nil
 }
 
 func readInfos(runs []*rundir.Run) ([]RunInfo, error) {

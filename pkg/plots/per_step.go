@@ -110,12 +110,7 @@ func (v *view) averaged(q quantity) quantity {
 	}
 }
 
-// rewardOf is the mean reward of a function in each step.
-func rewardOf(name string) quantity {
-	return perStep(func(m rundir.Metrics) *float64 { return functionReward(m, name) })
-}
-
-// functionReward is nil if the step lacks the function.
+// functionReward is the mean reward of a function in a step, nil if the step lacks it.
 func functionReward(m rundir.Metrics, name string) *float64 {
 	s, ok := m.Rewards[name]
 	if !ok {

@@ -150,7 +150,8 @@ func rewardPanels(runs []*rundir.Run, infos []analysis.RunInfo) []*panel {
 	names := slices.Sorted(maps.Keys(functions))
 	curves := make([]curve, len(names))
 	for i, name := range names {
-		curves[i] = newCurve(runs, runs, rewardOf(name), nil)
+		function := perStep(func(m rundir.Metrics) *float64 { return functionReward(m, name) })
+		curves[i] = newCurve(runs, runs, function, nil)
 	}
 	right := newStepPanel(infos, lastStep(runs), "Reward functions, before weights", label, signedAxis(curves...))
 	for i, name := range names {
