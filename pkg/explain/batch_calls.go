@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -243,4 +244,37 @@ func (in callFields) constant(at path, otherwise float64) (float64, error) {
 // setting is "name value", for the table.
 func setting(name string, value float64) string {
 	return textutil.Printable(name, 0) + " " + short(value)
+}
+
+//go:embed examples
+var exampleFiles embed.FS
+
+// The forms of an example, and the editions of the assignment that have one.
+var (
+	ExampleForms = []string{"json", "torch"}
+	Editions     = []string{"2025", "2026"}
+)
+
+// Example is a file of calls to start from (json), or a Python script that calls a student's functions and prints
+// such a file (torch), for an edition of the assignment.
+func Example(form, edition string) (string, error) {
+	if !slices.Contains(ExampleForms, form) {
+		return "", fmt.Errorf("unknown form of an example %q (known: %s)", form, strings.Join(ExampleForms, ", "))
+	}
+	if !slices.Contains(Editions, edition) {
+		return "", fmt.Errorf("unknown edition %q (known: %s)", edition, strings.Join(Editions, ", "))
+	}
+	names := []string{edition + ".json"}
+	if form == "torch" {
+		names = []string{"head.py", edition + ".py"}
+	}
+	var text strings.Builder
+	for _, name := range names {
+		part, err := exampleFiles.ReadFile("examples/" + name)
+		if err != nil {
+			return "", fmt.Errorf("read an example: %w", err)
+		}
+		text.Write(part)
+	}
+	return strings.ReplaceAll(text.String(), "EDITION", edition), nil
 }
