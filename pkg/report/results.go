@@ -228,25 +228,22 @@ func (a *Report) markdownBody(b *strings.Builder, level, folder string) {
 			image(f)
 		}
 	}
-	arms, gains, differences := a.armsTable(), a.gainsTable(), a.comparisonsTable(true)
-	fmt.Fprintf(b, "\n%s Arms\n\n%s", level, arms.Markdown())
-	if len(gains.Rows) > 0 {
-		fmt.Fprintf(b, "\n%s %s\n\n%s", level, gains.Label, gains.Markdown())
+	table := func(head string, t Table) {
+		if len(t.Rows) > 0 {
+			fmt.Fprintf(b, "\n%s %s\n\n%s", level, head, t.Markdown())
+		}
 	}
+	arms, gains, atK, differences := a.armsTable(), a.gainsTable(), a.atKTable(), a.comparisonsTable(true)
+	fmt.Fprintf(b, "\n%s Arms\n\n%s", level, arms.Markdown())
+	table(gains.Label, gains)
 	markdownList(b, level+" What is missing", a.Verdict.Missing)
 	markdownList(b, level+" Findings", a.otherLines())
 	markdownList(b, level+" What this does not say", a.Verdict.Caveats)
-	if sets := a.setsTable(); len(sets.Rows) > 0 {
-		fmt.Fprintf(b, "\n%s Sets of problems\n\n%s", level, sets.Markdown())
-	}
-	if atK := a.atKTable(); len(atK.Rows) > 0 {
-		fmt.Fprintf(b, "\n%s %s\n\n%s", level, atK.Label, atK.Markdown())
-	}
-	if len(differences.Rows) > 0 {
-		fmt.Fprintf(b, "\n%s Differences in the final validation reward\n\n%s", level, differences.Markdown())
-		if slices.Contains(figures, plots.PairedFile) {
-			image(plots.PairedFile)
-		}
+	table("Sets of problems", a.setsTable())
+	table(atK.Label, atK)
+	table("Differences in the final validation reward", differences)
+	if len(differences.Rows) > 0 && slices.Contains(figures, plots.PairedFile) {
+		image(plots.PairedFile)
 	}
 }
 
