@@ -218,9 +218,6 @@ const mostSets = 64
 // unseen facts, the other sets in the order of its evaluations, and test.
 func SetsOf(r *rundir.Run) []string {
 	own := []string{rundir.SplitVal, rundir.SplitUnseen, rundir.SplitTest}
-	has := func(split string) bool {
-		return Evaluation(r, split, AtStart) != nil || Evaluation(r, split, AtEnd) != nil
-	}
 	var others []string
 	if r.Result != nil {
 		for _, s := range r.Result.Sets[:min(len(r.Result.Sets), mostSets)] {
@@ -236,7 +233,7 @@ func SetsOf(r *rundir.Run) []string {
 		}
 	}
 	all := slices.Concat(own[:2], others, own[2:])
-	return slices.DeleteFunc(all, func(split string) bool { return !has(split) })
+	return slices.DeleteFunc(all, func(split string) bool { return AnyEvaluation(r, split) == nil })
 }
 
 // setResults sums up the sets of an arm's runs. As in [Metrics], what follows training

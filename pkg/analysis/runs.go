@@ -95,8 +95,11 @@ func bestValidation(r *rundir.Run) *rundir.Eval {
 }
 
 // AnyValidation is the last validation, or the first one if there is no other.
-func AnyValidation(r *rundir.Run) *rundir.Eval {
-	return cmp.Or(Evaluation(r, rundir.SplitVal, AtEnd), Evaluation(r, rundir.SplitVal, AtStart))
+func AnyValidation(r *rundir.Run) *rundir.Eval { return AnyEvaluation(r, rundir.SplitVal) }
+
+// AnyEvaluation is the same of a split, and not nil for one of [SetsOf].
+func AnyEvaluation(r *rundir.Run, split string) *rundir.Eval {
+	return cmp.Or(Evaluation(r, split, AtEnd), Evaluation(r, split, AtStart))
 }
 
 // EvalsOf are the evaluations of a split.

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -66,18 +65,13 @@ func problemsOf(r *rundir.Run) string {
 	}
 	var sets []string
 	for _, set := range analysis.SetsOf(r) {
-		sets = append(sets, thousands(lastOf(r, set).Problems())+" "+splitName(set))
+		sets = append(sets, thousands(analysis.AnyEvaluation(r, set).Problems())+" "+splitName(set))
 	}
 	out := info.Data.Source + " problems"
 	if len(sets) > 0 {
 		out += " (" + strings.Join(sets, ", ") + ")"
 	}
 	return out
-}
-
-// lastOf is the last evaluation of a set of [analysis.SetsOf]: of a finished run on the problems of its final reward.
-func lastOf(r *rundir.Run, set string) *rundir.Eval {
-	return cmp.Or(analysis.Evaluation(r, set, analysis.AtEnd), analysis.Evaluation(r, set, analysis.AtStart))
 }
 
 var machineOf = analysis.OfMeta(func(m *rundir.Meta) string {

@@ -167,7 +167,7 @@ func footnotes(r *rundir.Run) string {
 	var sizes, majorities []string
 	interval := "Wilson"
 	for _, split := range analysis.SetsOf(r) {
-		e := lastOf(r, split)
+		e := analysis.AnyEvaluation(r, split)
 		size := fmt.Sprintf("%s %d", splitName(split), e.Problems())
 		if e.Samples > 1 {
 			size += fmt.Sprintf(" x %d completions", e.Samples)
