@@ -14,6 +14,7 @@ import (
 // ends the command before any file is written. A nil check accepts everything.
 type DiskCheck func(dir string, bytes float64) error
 
+// Pass calls the check.
 func (f DiskCheck) Pass(dir string, bytes float64) error {
 	if f == nil {
 		return nil

@@ -40,6 +40,7 @@ type Part struct {
 // any file is written. A nil check accepts everything.
 type MemoryCheck func(Memory) error
 
+// Pass calls the check.
 func (f MemoryCheck) Pass(m Memory) error {
 	if f == nil {
 		return nil

@@ -9,8 +9,10 @@ import (
 // flat slice in row-major order (token t of sequence b at b*T + t).
 type Shape struct{ B, T int }
 
+// Len returns B*T.
 func (s Shape) Len() int { return s.B * s.T }
 
+// String returns the shape as (B, T).
 func (s Shape) String() string { return fmt.Sprintf("(%d, %d)", s.B, s.T) }
 
 // check checks the sides of the shape, and that a mask and matrices fit it.
