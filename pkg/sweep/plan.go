@@ -41,8 +41,9 @@ type PlanOptions struct {
 // [config.ErrConfig].
 func NewPlan(req Request, opts PlanOptions) (*Plan, error) {
 	p := &planner{req: req, opts: opts}
+	p.rescale()
 	steps := []func() error{
-		p.rescale, p.expand, p.checkUser, p.resolveArms, p.evaluateAlike, p.checkEffect, p.checkArms, p.checkBestOver,
+		p.expand, p.checkUser, p.resolveArms, p.evaluateAlike, p.checkEffect, p.checkArms, p.checkBestOver,
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -205,28 +206,30 @@ func glue(a, between, b string) string {
 	return a + between + b
 }
 
+// given are the names and keys of what the command line sets, without values.
+func (p *planner) given() (out []config.Flag) {
+	for _, s := range p.opts.Set {
+		name, _, _ := strings.Cut(s, "=")
+		if k, err := config.FindKey(name); err == nil { // else loading the base reports it
+			out = append(out, config.Flag{Key: k.Path, Name: "--set " + strings.TrimSpace(name)})
+		}
+	}
+	return append(out, p.opts.Flags...)
+}
+
 // checkUser refuses settings of the command line that the arms would override, and
 // drops the request's settings of keys that the user sets.
 func (p *planner) checkUser() error {
 	user := map[string]bool{}
 	var problems []string
-	note := func(name, key string) {
-		user[key] = true
+	for _, f := range p.given() {
+		user[f.Key] = true
 		switch {
-		case key == "seed":
-			problems = append(problems, name+" sets the seed, of which a sweep has several (use --seeds)")
-		case slices.ContainsFunc(p.arms, func(a plannedArm) bool { return a.sets(key) }):
-			problems = append(problems, name+" sets "+key+", which the arms of this sweep vary (leave it out)")
+		case f.Key == "seed":
+			problems = append(problems, f.Name+" sets the seed, of which a sweep has several (use --seeds)")
+		case slices.ContainsFunc(p.arms, func(a plannedArm) bool { return a.sets(f.Key) }):
+			problems = append(problems, f.Name+" sets "+f.Key+", which the arms of this sweep vary (leave it out)")
 		}
-	}
-	for _, s := range p.opts.Set {
-		name, _, _ := strings.Cut(s, "=")
-		if k, err := config.FindKey(name); err == nil { // else loading the base reports it
-			note("--set "+strings.TrimSpace(name), k.Path)
-		}
-	}
-	for _, f := range p.opts.Flags {
-		note(f.Name, f.Key)
 	}
 	set := map[string]bool{}
 	for _, s := range p.req.Set {

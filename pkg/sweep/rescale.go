@@ -17,13 +17,13 @@ const trainBatchKey = "train.train_batch_size"
 // rescale fits a request that is made for the default configuration ([Request.OfDefault]) to another one: train
 // batches keep their share of the rollout batch, and learning rates, which are TinyLM's, for a checkpoint of another
 // kind their ratio to the configuration's own.
-func (p *planner) rescale() error {
+func (p *planner) rescale() {
 	if !p.req.OfDefault {
-		return nil
+		return
 	}
 	base, err := p.load(p.firstModel())
-	if err != nil {
-		return nil //nolint:nilerr // the arms may make it valid; if not, resolving them reports it
+	if err != nil { // the arms may make it valid; if not, resolving them reports it
+		return
 	}
 	usual, now := config.Default(), &base.Config
 	scales := map[string]func(v float64) float64{}
@@ -54,10 +54,11 @@ func (p *planner) rescale() error {
 		changed[k.Path] = true
 		return canonical(k, strconv.FormatFloat(scales[k.Path](v), 'f', -1, 64))
 	}
-	set := func(all []Setting, given map[string]bool) []Setting {
+	set := func(all []Setting, given []config.Flag) []Setting {
 		all = slices.Clone(all)
 		for i, s := range all {
-			if k, err := config.FindKey(s.Key); err == nil && !given[k.Path] {
+			k, err := config.FindKey(s.Key)
+			if err == nil && !slices.ContainsFunc(given, func(f config.Flag) bool { return f.Key == k.Path }) {
 				all[i].Value = scale(s.Key, s.Value)
 			}
 		}
@@ -92,7 +93,6 @@ func (p *planner) rescale() error {
 		p.notes = append(p.notes, fmt.Sprintf("The train batches are in proportion to rollout.rollout_batch_size: %d instead of %d.",
 			now.Rollout.RolloutBatchSize, usual.Rollout.RolloutBatchSize))
 	}
-	return nil
 }
 
 // firstModel are the settings of the first value of an axis of models.
@@ -103,21 +103,6 @@ func (p *planner) firstModel() (own []config.Flag) {
 		}
 	}
 	return own
-}
-
-// given are the keys that the command line sets.
-func (p *planner) given() map[string]bool {
-	keys := map[string]bool{}
-	for _, s := range p.opts.Set {
-		name, _, _ := strings.Cut(s, "=")
-		if k, err := config.FindKey(name); err == nil {
-			keys[k.Path] = true
-		}
-	}
-	for _, f := range p.opts.Flags {
-		keys[f.Key] = true
-	}
-	return keys
 }
 
 // inDecimals is a number without the error of a division or multiplication: 3e-5, not 2.9999999999999997e-05.
