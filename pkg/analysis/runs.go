@@ -119,7 +119,7 @@ func DecodedCounts(e *rundir.Eval, decoding string) *rundir.Counts {
 }
 
 // HasPassInterval says whether [ProblemInterval] of sampled completions is that of pass@1.
-func HasPassInterval(e *rundir.Eval) bool { return e.Samples > 1 && AtK(e, PassAtPrefix, 1) != nil }
+func HasPassInterval(e *rundir.Eval) bool { return AtK(e, PassAtPrefix, 1) != nil }
 
 // ProblemInterval is the 95% interval of the answer reward of a decoding of an evaluation, over its problems: that of
 // pass@1, which is the same number, where it has that, and else Wilson's. There several samples of a problem count as
