@@ -61,7 +61,7 @@ func (g *GGUF) Begins() bool {
 	return g.Model == "llama" || p.begin
 }
 
-// unknownToken stands for what has no other token.
+// unknownToken is the token of text that no other token has.
 const unknownToken = "<unk>"
 
 // Token types of GGUF files. Control and user-defined tokens are matched in the text as a whole,
