@@ -220,6 +220,9 @@ func (m *Model) Folder(reward bool) (*Folder, error) {
 
 // Write writes the folder with these weights; metadata are for [VerifyFolder].
 func (f *Folder) Write(dir string, weights *model.Params, metadata map[string]string) error {
+	if err := weights.Pull(); err != nil {
+		return err
+	}
 	var tensors []safetensors.Tensor
 	for _, x := range weights.Tensors() {
 		tensors = append(tensors, safetensors.Tensor{Name: x.Name, Shape: x.Shape, Data: x.Data})

@@ -15,6 +15,8 @@ import (
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/infer"
+	"grpo/pkg/model/hf"
+	"grpo/pkg/policy"
 	"grpo/pkg/rundir"
 )
 
@@ -100,6 +102,24 @@ func TestGPUDecoderMemory(t *testing.T) {
 		cpu, gpu := of(c.set...).Total(), of(slices.Concat(c.set, []string{"device=cuda"})...).Total()
 		if want := c.weights * bytes; gpu < want || gpu > 1.1*want+rest || gpu > cpu {
 			t.Errorf("%s: %s, %s on the CPU; want %s for weights", name, budget.Bytes(gpu), budget.Bytes(cpu), budget.Bytes(want))
+		}
+	}
+}
+
+// The best weights of a run on a GPU are those that were evaluated.
+func TestGPUDecoderBest(t *testing.T) {
+	emulated(t)
+	cfg := judged(trained(t, "device=cuda", "eval.every_n_steps=1"), expression("step / 10")) // the last step is the best
+	cfg.Reward.Functions = []string{"random"}
+	run := mustRun(t, cfg, t.TempDir(), 1)
+	saved, err := hf.Open(filepath.Join(run.Dir, rundir.CheckpointDir, rundir.BestFolder))
+	expect.OK(t, err)
+	defer saved.Close()
+	last, err := policy.ReadOwn(filepath.Join(run.Dir, rundir.CheckpointDir, rundir.LastFile))
+	expect.OK(t, err)
+	for _, x := range last.Params.Tensors() {
+		if y, err := saved.Read(x.Name); err != nil || !slices.Equal(x.Data, y) {
+			t.Errorf("%s: other weights than those after step %d, %v", x.Name, run.Result.Best.Step, err)
 		}
 	}
 }
