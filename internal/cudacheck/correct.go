@@ -29,6 +29,9 @@ func golden(c *check) (*table, error) {
 		out, err := c.program(onCard, tests.binary, "-test.v", "-test.run", tests.run, "-test.skip", tests.skip)
 		count := func(word string) int { return bytes.Count(out, []byte("--- "+word+":")) }
 		t.row(tests.what, count("PASS"), count("FAIL"), count("SKIP"))
+		if err == nil && count("PASS") == 0 {
+			t.fails("%s: no test ran", tests.what)
+		}
 		if err != nil {
 			t.fails("%s: %s; each in a process of its own: %s", tests.what, failures(out, err),
 				c.alone(tests.binary, tests.run, tests.skip))
