@@ -95,7 +95,7 @@ func runParts(m *policy.Model, cfg config.Config, d Data, lengths []int, threads
 	}
 	var teacher float64
 	if a.Teacher != "" {
-		t := policy.TeacherSize(a.Teacher, size)
+		t := policy.TeacherSize(a.Teacher, cfg.Model.Device, size)
 		teacher = t.ParamBytes() + t.WorkBytes(model.Use{Scorers: 1, Score: all}, threads)
 		numbers++
 	}

@@ -38,20 +38,8 @@ func (b *Batch) Check(vocab int) error {
 		if r.Prompt < 0 || r.Prompt >= len(b.Prompts) {
 			return fmt.Errorf("pack batch: completion %d continues prompt %d of %d", i, r.Prompt, len(b.Prompts))
 		}
-		if err := r.checkKept(vocab); err != nil {
-			return fmt.Errorf("pack batch: completion %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-func (r *Row) checkKept(vocab int) error {
-	if r.Kept != nil && len(r.Kept) != len(r.Tokens) {
-		return fmt.Errorf("%d sets of kept tokens for %d tokens", len(r.Kept), len(r.Tokens))
-	}
-	for t, k := range r.Kept {
-		if k != nil && k.vocab != vocab {
-			return fmt.Errorf("the tokens kept at %d are of a vocabulary of %d, not %d", t, k.vocab, vocab)
+		if r.Kept != nil && len(r.Kept) != len(r.Tokens) {
+			return fmt.Errorf("pack batch: completion %d: %d sets of kept tokens for %d tokens", i, len(r.Kept), len(r.Tokens))
 		}
 	}
 	return nil

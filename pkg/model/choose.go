@@ -227,14 +227,13 @@ func siftDown(heap []int, i int, probs []float32) {
 // The old policy decides the set when it samples, so a learner gets it with the completion: see
 // [Row.Kept].
 type Kept struct {
-	vocab int
-	ids   []int32  // in ascending order, if they are few; else nil
-	bits  []uint64 // bit i%64 of element i/64 is token i
+	ids  []int32  // in ascending order, if they are few; else nil
+	bits []uint64 // bit i%64 of element i/64 is token i
 }
 
 // newKept returns the set of the n tokens of a vocabulary for which in is true.
 func newKept(vocab, n int, in func(id int) bool) *Kept {
-	k := &Kept{vocab: vocab}
+	k := &Kept{}
 	if n <= vocab/32 { // an id has 32 bits
 		k.ids = make([]int32, 0, n)
 	} else {
@@ -257,7 +256,7 @@ func KeptBytes(vocab int) float64 { return 8 + 64 + 8*float64((vocab+63)/64) }
 
 // Restrict sets the logits of the tokens outside the set to -Inf, so that a softmax is the one over the
 // set: its probabilities, log-probabilities, entropy and gradients are those of the distribution that
-// was sampled.
+// was sampled. The padding of a teacher's vocabulary may have another length.
 func (k *Kept) Restrict(logits []float32) {
 	if k == nil {
 		return
@@ -265,7 +264,7 @@ func (k *Kept) Restrict(logits []float32) {
 	none := float32(math.Inf(-1))
 	if k.bits != nil {
 		for id := range logits {
-			if k.bits[id/64]>>(id%64)&1 == 0 {
+			if id/64 >= len(k.bits) || k.bits[id/64]>>(id%64)&1 == 0 {
 				logits[id] = none
 			}
 		}

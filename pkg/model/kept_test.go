@@ -20,8 +20,11 @@ func TestKept(t *testing.T) {
 			}
 		}
 		k := newKept(vocab, n, func(id int) bool { return in[id] })
-		logits := make([]float32, vocab)
+		logits := make([]float32, vocab+rapid.IntRange(0, 200).Draw(rt, "padding"))
 		k.Restrict(logits)
+		if slices.ContainsFunc(logits[vocab:], func(x float32) bool { return !math.IsInf(float64(x), -1) }) {
+			rt.Fatalf("padding after %d tokens is not restricted", vocab)
+		}
 		for id := range in {
 			if k.Has(id) != in[id] || math.IsInf(float64(logits[id]), -1) == in[id] {
 				rt.Fatalf("token %d of %d: in %v, has %v, logit %v", id, vocab, in[id], k.Has(id), logits[id])

@@ -110,8 +110,8 @@ func OpenTeacher(path string, student model.Policy, on model.Device) (model.Poli
 
 // TeacherSize is the size of a teacher's network. A TinyLM counts as one of the student's size, and so does a
 // checkpoint that can't be read, which opening it reports.
-func TeacherSize(path string, student model.Size) model.Size {
-	if m, err := Resolve(config.Model{Init: path}, config.LoRA{}); err == nil && m.IsDecoder() {
+func TeacherSize(path, device string, student model.Size) model.Size {
+	if m, err := Resolve(config.Model{Init: path, Device: device}, config.LoRA{}); err == nil && m.IsDecoder() {
 		return m.Size
 	}
 	return student
