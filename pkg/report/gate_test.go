@@ -307,6 +307,13 @@ func TestChosenSeedsAreLeftOut(t *testing.T) {
 	if side, err = OpenSide([]string{sweep}, "first", "--arm"); err != nil || len(side.Chosen) > 0 || !side.Looks {
 		t.Errorf("chosen on %v, looks %v: %v", side.Chosen, side.Looks, err)
 	}
+	// Tries are counted under the stored name, by which runs of the sweep find them.
+	m.Arms[0].Name, m.Arms[0].Point, m.Axes[0].Written = "lr=0.001", []string{"0.001"}, []string{"1e-3", "1e-2"}
+	m.Hash = m.Identity()
+	expect.OK(t, sweepdir.WriteManifest(sweep, m))
+	if side, err = OpenSide([]string{sweep}, "lr=1e-3", "--arm"); err != nil || side.Arm != "lr=0.001" {
+		t.Errorf("arm %q: %v", side.Arm, err)
+	}
 }
 
 func TestDamagedLedger(t *testing.T) {

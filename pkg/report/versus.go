@@ -166,7 +166,7 @@ func openArm(s *analysis.Side, dir, arm, flag string) error {
 	m := &sw.Manifest
 	s.Added, s.Chosen = len(m.Added) > 0, m.Seeds[:min(m.ChosenOn(), len(m.Seeds))]
 	s.Looks = len(m.Looks) > 1 && !(m.Looks[0].Choice && len(m.Looks) == 2) // more than one of them tests
-	s.Arm = textutil.Printable(names[at], 0)
+	s.Arm = textutil.Printable(m.Arms[at].Name, 0)                          // the stored name, which runs of the sweep have too
 	if len(names) > 1 {
 		s.Name += ", " + textutil.Printable(sw.Manifest.LabelOf(at), 0)
 	}
