@@ -63,7 +63,7 @@ func learnedVsTrue(v *view) *figure {
 		return nil
 	}
 	y := signedAxis(curvesOf(curves)...)
-	fig := &figure{title: learnedTitle, width: wideWidth, panelHeight: 2.75}
+	fig := &figure{title: learnedTitle, width: v.width(wideWidth), panelHeight: 2.75}
 	caption := []string{v.meanCaption(false), "Each point: " + v.batchPoint()}
 	if v.panels() {
 		learned.addPanels(fig, v, curves, y)
@@ -74,8 +74,8 @@ func learnedVsTrue(v *view) *figure {
 	correct := chart{xLabel: stepLabel(v.infos), yLabel: trueLabel, xMax: v.xMax, y: v.averaged(trainReward)}
 	left, right := learned.overlay(v, curves, y), correct.overlay(v, correct.curves(v), yAxis{hi: 1})
 	left.title, right.title = "Learned reward", "True reward (answer reward of the training batch)"
-	fig.addPanel(2, left)
-	fig.addPanel(2, right)
+	fig.addPanel(v.sideBySide(), left)
+	fig.addPanel(v.sideBySide(), right)
 	fig.caption, fig.notes = caption, []string{overNote}
 	return fig
 }

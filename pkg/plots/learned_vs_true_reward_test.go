@@ -100,6 +100,9 @@ func TestLearnedFigureOfSweeps(t *testing.T) {
 		if c := captionLines(fig); c == 0 || c > 2 {
 			t.Errorf("%d arms: %d lines: %q", n, c, fig.caption)
 		}
+		if phone := learnedVsTrue(newView(a).forPhone()); n == 2 && (len(phone.rows) != 2 || phone.width != phoneWidth) {
+			t.Errorf("on a phone %d rows, %v wide", len(phone.rows), phone.width)
+		}
 		if n == 2 && (len(fig.rows[0]) != 2 || len(fig.rows[0][0].legend) != 1 || len(fig.rows[0][1].legend) < 2) {
 			t.Errorf("legends %q", names(fig))
 		}

@@ -153,14 +153,10 @@ func responseLength(v *view) *figure {
 		return fig
 	}
 	fig.panelHeight = 3.3
-	columns := 2
-	if v.phone {
-		columns = 1
-	}
 	r, w := right.overlay(v, rights, y), wrong.overlay(v, wrongs, y)
 	r.title, w.title = "Right completions", "Wrong completions"
-	fig.addPanel(columns, r)
-	fig.addPanel(columns, w)
+	fig.addPanel(v.sideBySide(), r)
+	fig.addPanel(v.sideBySide(), w)
 	fig.shareLegend()
 	return fig
 }

@@ -53,6 +53,14 @@ func (v *view) legendName(name, value string) string {
 	return name + value
 }
 
+// sideBySide is the number of columns of a figure with two panels.
+func (v *view) sideBySide() int {
+	if v.phone {
+		return 1
+	}
+	return 2
+}
+
 // width is the width of a figure, in inches, that would have the given one on a page.
 func (v *view) width(inches float64) float64 {
 	if v.phone {
