@@ -70,7 +70,7 @@ func StudyMethods(dir string) (string, error) {
 
 // SweepMethods describes a sweep.
 func SweepMethods(sw *sweepdir.Sweep) (string, error) {
-	m := &methods{Manifest: &sw.Manifest, Runs: analysis.RunsOf(sw.Runs)}
+	m := &methods{Manifest: &sw.Manifest, Runs: analysis.RunsOf(sw.Runs), states: sw.Runs}
 	base := sw.Manifest.Base
 	if base == "" && len(m.Runs) > 0 {
 		base = string(m.Runs[0].Config)
@@ -91,6 +91,7 @@ type methods struct {
 	Manifest *sweepdir.Manifest
 	Config   config.Config
 	Runs     []*rundir.Run
+	states   []sweepdir.RunState
 	said     []string // keys
 }
 
@@ -235,6 +236,16 @@ func (m *methods) Arms() (out []string) {
 		}
 	}
 	return out
+}
+
+// Trained is the number of runs that were trained or will be, whatever a look or halving has left out.
+func (m *methods) Trained() (n int) {
+	for _, s := range m.states {
+		if s.State != sweepdir.Stopped && s.State != sweepdir.Planned && s.Dir != "-" {
+			n++
+		}
+	}
+	return n
 }
 
 // Ended is the number of runs with a result.

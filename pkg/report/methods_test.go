@@ -80,6 +80,17 @@ func TestMethodsOfASweep(t *testing.T) {
 	got, err := SweepMethods(sw)
 	expect.OK(t, err)
 	inOrder(t, got, "(constant learning rate, betas", "arms differed in train.learning_rate (", "Each arm was trained with the seeds 1, 2, 3 and 4 (", "runs in all")
+	sw = reporttest.TunedSweep(4)
+	sw.Manifest.Base, sw.Manifest.Looks = resolved(t), []sweepdir.Look{{Seeds: 2, Choice: true}, {Seeds: 4, Level: .05}}
+	for i := range sw.Runs {
+		if s := &sw.Runs[i]; s.Seed > 2 && (s.Arm == 0 || s.Arm == 3) {
+			s.State, s.Run = sweepdir.Stopped, nil
+		}
+	}
+	got, err = SweepMethods(sw)
+	expect.OK(t, err)
+	inOrder(t, got, "The arms were trained with the seeds 1, 2, 3 and 4, not every arm with all of them (12 runs in all)",
+		"chosen on the first 2 and compared on the others")
 	sw = reporttest.ClipSweep(1)
 	sw.Manifest.Base, sw.Manifest.Varied = resolved(t), []string{"algorithm.loss_type", "algorithm.cliprange"}
 	sw.Manifest.Arms[0].Set = []sweepdir.Override{{Key: "algorithm.cliprange", Value: "0.1"}}
