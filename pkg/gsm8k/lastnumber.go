@@ -181,12 +181,12 @@ const (
 var (
 	// operandBefore makes a minus an operator: "10-7", "10 -7", "x-7"; or takes it away: "|-7|".
 	operandBefore = pattern.Of(`(?:[` + letter + closing + `.|+-]|[` + closing + `] +)$`)
-	joinedBefore  = pattern.Of(`(?:[` + letter + `\pN]|\pN |\pN[.,:']|\.|` +
-		`[` + letter + closing + `]_|` + operator + ` *|` +
-		`[` + letter + closing + `]\*+|[` + closing + `] \* ?|[` + letter + closing + `] \*\*? |` +
-		`[` + letter + closing + `.^_][({\[]+ *|\\[A-Za-z]+ *|\pN ?[xX] |` +
-		`\b(?i:plus|times|over|divided by|multiplied by|power of|root of|half of|log|ln|sqrt) +|` +
-		`\pN *(?i:` + amount + `),? +(?i:and +)?)$`)
+	joinedBefore  = pattern.Of(`(?:[` + letter + `\pN]|\pN |\pN[.,:']|\.|[` + letter + closing + `]_|` +
+		`[` + letter + closing + `.^_][({\[]+ *|\pN *(?i:` + amount + `),? +(?i:and +)?|` +
+		// an operator, also before a bracket
+		`(?:` + operator + ` *|[` + letter + closing + `]\*+|[` + closing + `] \* ?|[` + letter + closing + `] \*\*? |` +
+		`\\[A-Za-z]+ *|\pN ?[xX] |` +
+		`\b(?i:plus|times|over|divided by|multiplied by|power of|root of|half of|log|ln|sqrt) +)(?:[({\[]+ *)?)$`)
 	joinedAfter = pattern.Of(`^(?:\pM|[a-fi-kn-rt-zA-IKMO-UX-Z\p{Greek}\p{Cyrillic}](?:\PL|$)|` +
 		`[十百千万萬億亿兆点]| *(?:` +
 		`[\^√π‰]|[xyznkKMBT]` + alone + `|(?i:(?:bn|mn|tn|mill?|lakh|crore|dozen|squared|cubed|factorial|sqrt|` +
