@@ -92,15 +92,19 @@ const (
 // placeboRequest is the recipe of c with two rewards that say nothing about the answer.
 func placeboRequest(c config.Config, seeds []uint64) sweep.Request {
 	arm := func(name string, more ...sweep.Setting) sweep.ArmRequest {
-		return sweep.ArmRequest{Name: name, Label: name + " reward", Control: true, Set: append(more,
-			sweep.Setting{Key: "reward.functions", Value: "[" + name + "]"},
-			sweep.Setting{Key: "reward.reward_weights", Value: "[1]"})}
+		more = append(more, sweep.Setting{Key: "reward.functions", Value: "[" + name + "]"},
+			sweep.Setting{Key: "reward.reward_weights", Value: "[1]"})
+		// Parameters of other rewards would have no effect, which is an error.
+		for _, s := range config.Resets(c, "reward.noise.", "reward.cosine_", "reward.repetition_", "reward.overlong_") {
+			more = append(more, sweep.Setting{Key: s.Key, Value: s.Value})
+		}
+		return sweep.ArmRequest{Name: name, Label: name + " reward", Control: true, Set: more}
 	}
 	custom := fmt.Sprintf("reward.custom.%d.", len(c.Reward.Custom))
 	return sweep.Request{
 		Name: "placebo", Title: "Placebo rewards", Question: "Does the recipe gain without a reward for right answers?",
 		Arms: []sweep.ArmRequest{arm(randomReward), arm(constantReward,
-			sweep.Setting{Key: custom + "name", Value: constantReward}, sweep.Setting{Key: custom + "expr", Value: "1"})},
+			sweep.Setting{Key: custom + "name", Value: constantReward}, sweep.Setting{Key: custom + "pattern", Value: "^"})}, // matches all
 		Seeds: seeds,
 	}
 }
@@ -111,6 +115,12 @@ func (s *Subject) placebos(ctx context.Context, dir string, o Options) (out []an
 	err error) {
 	if len(s.Runs) == 0 {
 		return nil, "The placebos are missing: these are weights without a recipe.", nil
+	}
+	a := s.Config.Algorithm
+	if f, err := a.AdvantageFormula(); err == nil && f != nil && f.Names("right") {
+		return nil, "There are no placebos: algorithm.advantage_expr names right, whatever the rewards are.", nil
+	} else if a.Teacher != "" {
+		return nil, "There are no placebos: the teacher teaches, whatever the rewards are.", nil
 	}
 	var seeds []uint64
 	for _, r := range s.Runs {

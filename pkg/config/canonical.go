@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"grpo/internal/yamldoc"
 )
@@ -65,6 +66,18 @@ func isNeutral(v reflect.Value, d *declaration) bool {
 	var keys keyList
 	collect(v, "", d, &keys)
 	return !slices.ContainsFunc(keys, func(k key) bool { return !k.isNeutral() })
+}
+
+// Resets lists the settings that take the keys below the prefixes back to their defaults.
+func Resets(c Config, prefixes ...string) (out []Setting) {
+	defaults := keysOf(Resolve(Default()))
+	for _, s := range NotDefault(c) {
+		below := func(prefix string) bool { return strings.HasPrefix(s.Key, prefix) }
+		if slices.ContainsFunc(prefixes, below) {
+			out = append(out, Setting{s.Key, defaults.find(s.Key).format()})
+		}
+	}
+	return out
 }
 
 // Hash identifies the results of a resolved configuration: the first 8 hex digits of the SHA-256 of

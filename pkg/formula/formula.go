@@ -62,6 +62,9 @@ type program struct {
 	named  map[string]bool // the variables and constants that the formula names
 }
 
+// Names reports whether the formula names a variable.
+func (p *program) Names(variable string) bool { return p.named[variable] }
+
 // instruction computes the register out from up to three others.
 type instruction struct {
 	op           op

@@ -65,9 +65,6 @@ func ParseLoss(text string, eps, epsHigh float64) (*Loss, error) {
 	return &Loss{p, append([]dual(nil), p.start...)}, nil
 }
 
-// Names reports whether the formula names a variable.
-func (l *Loss) Names(variable string) bool { return l.named[variable] }
-
 // Vanishes reports whether an advantage of 0 gives a loss of 0 with a gradient of 0, whatever the other
 // variables are.
 func (l *Loss) Vanishes() bool { return l.result.vanishes }
