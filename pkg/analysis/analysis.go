@@ -402,9 +402,12 @@ func (a *Analysis) bestChosen() float64 {
 		most = max(most, r.Of(FinalMetric).N)
 	}
 	var candidates []Summary
-	for _, r := range a.Arms {
+	for i, r := range a.Arms {
 		final := r.Of(FinalMetric)
 		if !isCandidate(r) || r.Stopped > 0 && final.N < most { // halving or a look has stopped it
+			if i == a.Best {
+				return math.NaN()
+			}
 			continue
 		}
 		for s, v := range final.Values {

@@ -101,18 +101,21 @@ func (c *Comparison) Ends(alpha float64) (lo, hi float64) { return c.estimate.In
 // targetPower is the power of [Comparison.Visible] and [Comparison.SeedsFor].
 const targetPower = 0.8
 
-// Visible is the true difference that this number of seeds detects with a power of 80% at the 5%
-// level, if the spread is what it is here; NaN for fewer than two seeds.
+// level is that of the test of this comparison by itself.
+func (c *Comparison) level() float64 { return cmp.Or(c.Level, stats.Alpha) }
+
+// Visible is the true difference that this number of seeds detects with a power of 80% by itself, if the spread is
+// what it is here; NaN for fewer than two seeds.
 func (c *Comparison) Visible() float64 {
 	spread := max(c.SD, c.Resolution)
 	if c.Crossed {
 		spread = c.estimate.SE * math.Sqrt(float64(c.N))
 	}
-	return spread * stats.EffectForPower(c.N, stats.Alpha, targetPower)
+	return spread * stats.EffectForPower(c.N, c.level(), targetPower)
 }
 
 // SeedsFor is the number of seeds that detect a true difference of that size with a power of 80%
-// at the 5% level: if the spread is what it is here, and if it is at its upper 80% bound. 0 means
+// by itself: if the spread is what it is here, and if it is at its upper 80% bound. 0 means
 // more than [stats.MaxPairs], or that nothing can be said.
 func (c *Comparison) SeedsFor(difference float64) (likely, most int) {
 	sd := max(c.SD, c.Resolution)
@@ -120,7 +123,7 @@ func (c *Comparison) SeedsFor(difference float64) (likely, most int) {
 		return 0, 0
 	}
 	wide := sd * stats.SDBound(c.N, targetPower)
-	return c.pairsFor(difference, sd, stats.Alpha), c.pairsFor(difference, wide, stats.Alpha)
+	return c.pairsFor(difference, sd, c.level()), c.pairsFor(difference, wide, c.level())
 }
 
 // pairsFor is [stats.PairsForPower] for a spread of the differences over seeds. What the problems add to the

@@ -7,6 +7,7 @@ import (
 
 	"grpo/internal/textutil"
 	"grpo/pkg/rundir"
+	"grpo/pkg/stats"
 	"grpo/pkg/sweepdir"
 )
 
@@ -94,27 +95,34 @@ func (a *Analysis) onTest() []Finding {
 	return withAny(f, len(f.Parts))
 }
 
-// unequalSpread is the caveat of arms whose spreads over few seeds are far apart.
+// unequalSpread is the caveat of arms whose spreads over few seeds are far apart, of those that a test compares.
 func (a *Analysis) unequalSpread() []Finding {
+	compared := map[int]bool{}
+	for _, c := range a.finals() {
+		for _, i := range slices.Concat(c.contrast.plus, c.contrast.minus) {
+			compared[i] = compared[i] || c.N > 1
+		}
+	}
 	widest, narrowest := -1, -1
+	sds := make([]float64, len(a.Arms))
 	for i := range a.Arms {
-		final := a.Arms[i].Of(FinalMetric)
-		if final.N < 2 || a.Arms[i].Arm.Control || a.Arms[i].collapsed() {
+		var n int
+		_, sds[i], n = stats.MeanSD(a.OfClaimed(a.Arms[i].Of(FinalMetric).Values))
+		if n < 2 || !compared[i] || a.Arms[i].Arm.Control || a.Arms[i].collapsed() {
 			continue
 		}
-		if widest < 0 || final.SD > a.Arms[widest].Of(FinalMetric).SD {
+		if widest < 0 || sds[i] > sds[widest] {
 			widest = i
 		}
-		if narrowest < 0 || final.SD < a.Arms[narrowest].Of(FinalMetric).SD {
+		if narrowest < 0 || sds[i] < sds[narrowest] {
 			narrowest = i
 		}
 	}
 	if widest < 0 || a.claimSeeds() >= unequalSpreadAt {
 		return nil
 	}
-	wide, narrow := a.Arms[widest].Of(FinalMetric), a.Arms[narrowest].Of(FinalMetric)
 	// Not less than one problem: equal counts do not show a spread of 0.
-	if wide.SD <= unequalSpread*max(narrow.SD, FinalMetric.resolution(&a.Arms[narrowest])) {
+	if sds[widest] <= unequalSpread*max(sds[narrowest], FinalMetric.resolution(&a.Arms[narrowest])) {
 		return nil
 	}
 	return []Finding{{Kind: UnequalSpread, Arms: []int{widest, narrowest}}}

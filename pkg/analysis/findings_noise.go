@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"grpo/internal/textutil"
+	"grpo/pkg/stats"
 )
 
 // NoiseLine are the arms of a sweep over the errors of the verifier (reward.noise) in which one kind of error grows.
@@ -92,7 +93,7 @@ func (a *Analysis) noiseKnees() (out []Finding) {
 				f.Values = append(f.Values, rate)
 				break
 			}
-			cost := c.Mean + c.Bound - math.Abs(c.Mean) // its bound at 95%
+			_, cost := c.Ends(stats.Alpha)
 			f.Values, f.Bound = []string{rate}, max(f.Bound, cost)
 		}
 		if known {

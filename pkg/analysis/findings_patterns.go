@@ -203,7 +203,7 @@ func (a *Analysis) bimodalArms() []Finding {
 			group.Numbers.Values = append(group.Numbers.Values, q)
 		}
 		stayed, learned := groups[0].Numbers.Values, groups[1].Numbers.Values
-		if len(stayed) == 0 || len(learned) == 0 {
+		if len(stayed) == 0 || len(learned) == 0 || len(stayed)+len(learned) < fewSeeds {
 			continue
 		}
 		width := func(x []float64) float64 { return slices.Max(x) - slices.Min(x) }
@@ -222,7 +222,7 @@ func (a *Analysis) bimodalArms() []Finding {
 }
 
 // stableWithClip are the arms that collapsed off-policy without a clip where others,
-// with the same number of updates a step, held with one.
+// with the same learning rate and number of updates a step, held with one; not if another of these collapsed as well.
 func (a *Analysis) stableWithClip() []Finding {
 	offPolicy := func(r *ArmResult) bool { return !r.Arm.Control && r.Of(UpdatesPerStepMetric).Mean > 1 }
 	var out []Finding
@@ -233,14 +233,20 @@ func (a *Analysis) stableWithClip() []Finding {
 		}
 		f := a.armFinding(ClipHolds, i, FinalMetric)
 		updates := free.Of(UpdatesPerStepMetric).Mean
+		fell := false
 		for j := range a.Arms {
-			held := &a.Arms[j]
-			same := math.Abs(held.Of(UpdatesPerStepMetric).Mean-updates) < sameUpdates
-			if same && offPolicy(held) && held.Of(ClipFractionMetric).N > 0 && !held.collapsed() {
+			clipped := &a.Arms[j]
+			same := math.Abs(clipped.Of(UpdatesPerStepMetric).Mean-updates) < sameUpdates &&
+				a.ConfigOf(j)[RateKey] == a.ConfigOf(i)[RateKey]
+			switch {
+			case !same || !offPolicy(clipped) || clipped.Of(ClipFractionMetric).N == 0:
+			case clipped.collapsed():
+				fell = true
+			default:
 				f.Arms = append(f.Arms, j)
 			}
 		}
-		if len(f.Arms) > 1 {
+		if len(f.Arms) > 1 && !fell {
 			out = append(out, f)
 		}
 	}

@@ -238,15 +238,18 @@ func link(folder, file string) string {
 // lead is the line below the title: "5 arms × 3 seeds = 15 runs: 12 done, 3
 // diverged".
 func (a *Report) lead() string {
-	var done, diverged, failed, left int
+	var done, diverged, failed, left, stopped int
 	for _, r := range a.Arms {
+		if r.StoppedAt > 0 {
+			stopped += r.Stopped
+		}
 		done, diverged, failed, left = done+r.Done, diverged+r.Diverged, failed+r.Failed, left+r.Left
 	}
 	var states []string
 	for _, s := range []struct {
 		n    int
 		what string
-	}{{done, "done"}, {diverged, "diverged"}, {failed, "failed"}, {left, "not finished"}} {
+	}{{done, "done"}, {diverged, "diverged"}, {failed, "failed"}, {stopped, "stopped"}, {left, "not finished"}} {
 		if s.n > 0 {
 			states = append(states, fmt.Sprintf("%d %s", s.n, s.what))
 		}
@@ -255,7 +258,7 @@ func (a *Report) lead() string {
 	if looks := a.Sweep.Manifest.Looks; len(looks) > 0 {
 		seeds = fmt.Sprintf("%d to %s", looks[0].Seeds, seeds)
 	}
-	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"), seeds, textutil.Count(a.Runs(), "run"))
+	out := fmt.Sprintf("%s × %s = %s", textutil.Count(len(a.Arms), "arm"), seeds, textutil.Count(a.Runs()+stopped, "run"))
 	if len(states) > 0 {
 		out += ": " + strings.Join(states, ", ")
 	}

@@ -247,6 +247,7 @@ func TestPageOfUnusualSweeps(t *testing.T) {
 		{"half", mustReport(t, reporttest.DrawnSweep(2, nil, reporttest.DrawnArm{Name: "a", Final: 0.5, Left: 1})), []string{"1 done, 1 not finished", "not finished: step 35 of 120, running"}, nil},
 		{"a failed run", failed, []string{"failed: unknown key &#34;x&#34;"}, nil},
 		{"a dead run", dead, []string{"dead: not finished: step 35 of 120"}, nil},
+		{"stopped by halving", mustReport(t, halved()), []string{"5 arms × 2 seeds = 10 runs: 6 done, 2 diverged, 2 stopped"}, nil},
 		{"no title, command or base", unsaid, []string{"<h1>drawn</h1>"}, []string{"<h3>Command</h3>", "Resolved base"}},
 		{"one arm", mustReport(t, reporttest.DrawnSweep(1, nil, reporttest.ManyArms(1)...)), []string{"1 arm × 1 seed = 1 run: 1 done"}, []string{`aria-label="Paired differences"`}},
 	}

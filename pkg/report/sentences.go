@@ -218,6 +218,19 @@ func (w words) ByItself() bool {
 	return c != nil && c.P <= stats.Alpha
 }
 
+// OneOfSeveral: claims are adjusted for several comparisons.
+func (w words) OneOfSeveral() bool {
+	return slices.ContainsFunc(w.Comparisons, func(c analysis.Comparison) bool {
+		return c.Metric == analysis.FinalMetric.Name && c.Family > 1
+	})
+}
+
+// LearnsAnswers: the arm is trained on the answer reward itself.
+func (w words) LearnsAnswers() bool {
+	r := w.Result()
+	return math.Abs(r.Of(analysis.TrainRewardMetric).Mean-r.Of(analysis.TrainAnswerMetric).Mean) < 1e-9
+}
+
 // IsPositive: the first arm of the comparison is above the second.
 func (w words) IsPositive() bool { return w.Comparison().Mean > 0 }
 

@@ -144,6 +144,11 @@ func verdictCases() []verdictCase {
 	diverged := func(mean float64, purpose uint64, at int) func(uint64) reporttest.FakeRun {
 		return reporttest.With(reporttest.Around(mean, .01, purpose), func(f *reporttest.FakeRun) { f.Diverged = at })
 	}
+	offPolicy := func(name string, clip float64, at int) reporttest.FakeArm {
+		return reporttest.FakeArm{Name: name, Run: reporttest.With(reporttest.Around(.5, .02, 10), func(f *reporttest.FakeRun) {
+			f.Updates, f.Clip, f.Diverged = 4, clip, at
+		})}
+	}
 	absent := always(reporttest.FakeRun{State: sweepdir.Missing})
 	identical := two(noise4(.9, 10), noise4(.9, 10))
 	for _, s := range identical.Runs {
@@ -204,6 +209,8 @@ func verdictCases() []verdictCase {
 			finding{}, []finding{{Kind: analysis.Bimodal, Arms: []int{1}, Parts: []finding{{Kind: analysis.SeedsStayed, Seeds: []uint64{1, 3}}}}}, nil},
 		{"seeds far apart that all learned", two(noise4(0.9, 10), finals(.2, .3, .9, .5, .9)), finding{}, nil, []analysis.Kind{analysis.Bimodal}},
 		{"seeds that hardly learned", two(noise4(0.9, 10), finals(.2, .21, .26, .2, .27)), finding{}, nil, []analysis.Kind{analysis.Bimodal}},
+		{"two seeds, of which one learned", reporttest.FakeSweep(2, reporttest.FakeArm{Name: "x", Run: noise4(.9, 10)},
+			reporttest.FakeArm{Name: "y", Run: finals(.2, .2, .5)}), finding{}, nil, []analysis.Kind{analysis.Bimodal}},
 		{"at the ceiling", two(always(reporttest.FakeRun{Initial: .2, Final: 1}), always(reporttest.FakeRun{Initial: .2, Final: .995})),
 			finding{}, []finding{{Section: line, Kind: analysis.AtCeiling}}, []analysis.Kind{analysis.AtFloor}},
 		{"at the floor", two(always(reporttest.FakeRun{Final: 0}), always(reporttest.FakeRun{Final: .005})),
@@ -309,6 +316,17 @@ func verdictCases() []verdictCase {
 				{Section: line, Kind: analysis.ClipHolds, Arms: []int{2, 1}},
 				{Section: line, Kind: analysis.ShortCompletion, Arms: []int{1}},
 			}, []analysis.Kind{analysis.FormatHacked}},
+		{"a clip at another rate", change(reporttest.ClipSweep(4), func(m *sweepdir.Manifest) {
+			m.Arms[1].Set = []sweepdir.Override{{Key: analysis.RateKey, Value: "0.01"}}
+		}), finding{}, nil, []analysis.Kind{analysis.ClipHolds}},
+		{"a clip that does not hold", reporttest.FakeSweep(4, offPolicy("free", 0, 70), offPolicy("held", .12, 0), offPolicy("fell", .12, 70)),
+			finding{}, nil, []analysis.Kind{analysis.ClipHolds}},
+		{"a spread of points that were not chosen", func() *sweepdir.Sweep {
+			sw := reporttest.FakeSweep(4, reporttest.FakeArm{Run: reporttest.Around(.5, .1, 10)}, reporttest.FakeArm{Run: reporttest.Around(.8, .01, 20)},
+				reporttest.FakeArm{Run: reporttest.Around(.93, .01, 30)}, reporttest.FakeArm{Run: reporttest.Around(.6, .01, 40)})
+			reporttest.Tune(sw, "0.001", "0.003")
+			return sw
+		}(), finding{}, nil, []analysis.Kind{analysis.UnequalSpread}},
 		{"controls", reporttest.RewardSweep(4), finding{Kind: analysis.Ranking, Arms: []int{0}},
 			[]finding{{Section: line, Kind: analysis.FormatHacked, Arms: []int{1}}, {Section: line, Kind: analysis.ControlFell, Arms: []int{2}, Numbers: number(4, 0, 0, .002)}},
 			[]analysis.Kind{analysis.Diverged, analysis.ShortCompletion}},
@@ -469,16 +487,7 @@ func TestEveryKindHasASentence(t *testing.T) {
 		tuned.Runs[i].Run, tuned.Runs[i].State = nil, sweepdir.Missing
 	}
 	check(mustReport(t, tuned))
-	stopped := reporttest.RateSweep(2)
-	stopped.Manifest.Halving = &sweepdir.Halving{Rungs: []sweepdir.Rung{{
-		Step: 40, Ranking: []sweepdir.Ranked{{Arm: 2, Reward: .5}, {Arm: 0, Reward: .3}}, Stopped: []int{0},
-	}}}
-	for i := range stopped.Runs {
-		if s := &stopped.Runs[i]; s.Arm == 0 {
-			s.State, s.Run.Result = sweepdir.Stopped, nil
-		}
-	}
-	check(mustReport(t, stopped))
+	check(mustReport(t, halved()))
 	check(mustReport(t, smollm2Rates()))
 	check(mustReport(t, collapsing()))
 	check(mustReport(t, onTestOnly()))
@@ -595,6 +604,20 @@ func onTestOnly() *sweepdir.Sweep {
 	return sw
 }
 
+// halved is a sweep of two seeds in which successive halving stopped the first of five arms.
+func halved() *sweepdir.Sweep {
+	sw := reporttest.RateSweep(2)
+	sw.Manifest.Halving = &sweepdir.Halving{Rungs: []sweepdir.Rung{{
+		Step: 40, Ranking: []sweepdir.Ranked{{Arm: 2, Reward: .5}, {Arm: 0, Reward: .3}}, Stopped: []int{0},
+	}}}
+	for i := range sw.Runs {
+		if s := &sw.Runs[i]; s.Arm == 0 {
+			s.State, s.Run.Result = sweepdir.Stopped, nil
+		}
+	}
+	return sw
+}
+
 // onTestReversed has an arm with the highest mean that the test problems put behind another one.
 func onTestReversed() *sweepdir.Sweep {
 	sw := reporttest.FakeSweep(4, counted("x", 1024, 900, 905, 910, 900), counted("y", 1024, 930, 933, 901, 929),
@@ -654,6 +677,9 @@ func TestSentences(t *testing.T) {
 				"0.003 can still be the best: 0.003 differs by at most 4.0 points. On the test problems it is ahead of 0.003 by " +
 				"2.2 points [-0.1, 4.6], of 0.01 by 90.9 points [90.2, 91.7], of 0.0001 by 35.2 points [33.9, 36.6] and " +
 				"of 0.0003 by 15.3 points [13.2, 17.4]; 0.0001 and 0.0003 learn slowly; 0.01 collapses"},
+		{reporttest.FakeSweep(4, reporttest.FakeArm{Name: "x", Run: reporttest.Around(.9, .01, 1)},
+			reporttest.FakeArm{Name: "right", Control: true, Run: reporttest.Around(.95, .01, 2)}), analysis.ControlGained,
+			`control "right": did not collapse but gained 75.2 points [73.4, 76.9] over the base level`},
 		{reporttest.ClipSweep(4), analysis.ClipHolds,
 			`off-policy, with 4 updates a step and without a clip, "free" collapses: diverged in 4 of 4 seeds (step 70), ` +
 				`final reward 9.5% [8.1, 10.9], below the base level of 19.7%. With a clip the policy held in these seeds: ` +
