@@ -240,7 +240,7 @@ func TestEstimateTime(t *testing.T) {
 		calls++
 		return Measured{Rollout: 1}, nil
 	}
-	got, err := EstimateTime(t.Context(), p.Parts, 1, 1, probe)
+	got, err := EstimateTime(t.Context(), p.Parts, Options{Jobs: 1, Cores: 1}, probe)
 	expect.OK(t, err)
 	if calls != 1 || len(got) != 4 || got[0].Seconds != 4*200 || got[3].Seconds != 2*200 {
 		t.Errorf("%d probes, estimates %+v", calls, got)

@@ -50,17 +50,19 @@ type Estimate struct {
 const maxProbes = 4
 
 // EstimateTime measures how long plans take that are run one after the other, each
-// with jobs runs in parallel (0 = one per core). Plans share the measurement of a
-// class.
-func EstimateTime(ctx context.Context, plans []*Plan, jobs, cores int, probe Probe) ([]*Estimate, error) {
+// with as many runs in parallel as [Run] would start, or fewer while those of a class
+// are measured that don't fit into the memory together. Plans share the measurement of a class.
+func EstimateTime(ctx context.Context, plans []*Plan, opts Options, probe Probe) ([]*Estimate, error) {
 	known := map[class]measurement{}
 	var first measurement
 	var out []*Estimate
 	atLeast := false
+	quiet := opts
+	quiet.Observer = Notes(func(string) {})
 	for _, p := range plans {
 		m := p.Manifest
-		e := &Estimate{Jobs: Slots(jobs, cores, len(m.Runs))}
-		e.Threads = max(1, cores/e.Jobs)
+		e := &Estimate{Jobs: opts.fitSlots(m.Runs, Slots(opts.Jobs, opts.Cores, len(m.Runs)))}
+		e.Threads = opts.threads(e.Jobs)
 		for i := range m.Arms {
 			cfg, err := frozen(m.Runs[i]) // the first seed's runs come first, arm by arm
 			if err != nil {
@@ -71,7 +73,8 @@ func EstimateTime(ctx context.Context, plans []*Plan, jobs, cores int, probe Pro
 			// After its time limit a probe may still be computing, which would slow down
 			// another one.
 			if !ok && len(known) < maxProbes && !atLeast {
-				if got, err = measure(ctx, probe, cfg, e.Jobs, e.Threads); err != nil {
+				together := quiet.fitSlots(slices.Repeat(m.Runs[i:i+1], e.Jobs), e.Jobs)
+				if got, err = measure(ctx, probe, cfg, together, e.Threads); err != nil {
 					return nil, fmt.Errorf("measure arm %q: %w", m.NameOf(i), err)
 				}
 				if len(known) == 0 {
@@ -238,11 +241,12 @@ func RunWork(e sweepdir.Entry) (cfg config.Config, work float64) {
 }
 
 // ProposedTime is a time limit for a run of these entries with this many threads: twice what the
-// first steps take on this machine. It is an error if that can't be measured.
+// first steps take on this machine, which has this memory in bytes (0 = unknown). It is an error if
+// that can't be measured.
 func (p *Plan) ProposedTime(
-	ctx context.Context, entries []sweepdir.Entry, threads int, now func() time.Time,
+	ctx context.Context, entries []sweepdir.Entry, threads int, memory int64, now func() time.Time,
 ) (time.Duration, error) {
-	estimates, err := EstimateTime(ctx, []*Plan{p}, 1, threads, NewProbe(now))
+	estimates, err := EstimateTime(ctx, []*Plan{p}, Options{Jobs: 1, Cores: threads}, NewProbe(memory, now))
 	if err != nil {
 		return 0, err
 	}

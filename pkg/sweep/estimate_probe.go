@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"grpo/pkg/budget"
 	"grpo/pkg/config"
 	"grpo/pkg/rundir"
 	"grpo/pkg/train"
@@ -34,10 +35,11 @@ type Probe func(ctx context.Context, cfg config.Config, threads int) (Measured, 
 
 // NewProbe returns a probe that trains in a temporary folder and removes it again.
 // After [probeLimit] it returns the measurement so far, with AtLeast if that is less
-// than two steps.
-func NewProbe(now func() time.Time) Probe { return newProbe(now, probeLimit) }
+// than two steps. It refuses what needs more than these bytes of memory (0 = unknown).
+func NewProbe(memory int64, now func() time.Time) Probe { return newProbe(memory, now, probeLimit) }
 
-func newProbe(now func() time.Time, limit time.Duration) Probe {
+func newProbe(memory int64, now func() time.Time, limit time.Duration) Probe {
+	fits := func(need budget.Memory) error { return need.Fits(memory) }
 	return func(parent context.Context, cfg config.Config, threads int) (Measured, error) {
 		dir, err := os.MkdirTemp("", "grpo-probe-")
 		if err != nil {
@@ -59,7 +61,7 @@ func newProbe(now func() time.Time, limit time.Duration) Probe {
 		p := &prober{now: now, stop: stop, started: now()}
 		ended := make(chan error, 1)
 		go func() {
-			_, err := train.Run(ctx, cfg, train.Options{Dir: dir, Threads: threads, Now: now, Observer: p})
+			_, err := train.Run(ctx, cfg, train.Options{Dir: dir, Threads: threads, Now: now, Observer: p, Memory: fits})
 			ended <- err
 		}()
 		nothing := fmt.Errorf("measure the first steps: %w", rundir.ErrNothingSaved)

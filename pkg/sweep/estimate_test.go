@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +24,7 @@ import (
 // estimateOne is [EstimateTime] of one sweep.
 func estimateOne(t *testing.T, p *Plan, jobs, cores int, probe Probe) (*Estimate, error) {
 	t.Helper()
-	all, err := EstimateTime(t.Context(), []*Plan{p}, jobs, cores, probe)
+	all, err := EstimateTime(t.Context(), []*Plan{p}, Options{Jobs: jobs, Cores: cores}, probe)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +86,36 @@ func TestEstimate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Runs that don't fit into the memory together are not measured together.
+func TestEstimateFitsMemory(t *testing.T) {
+	p := planOf(t, "axes: [{key: rollout_batch_size, values: [64, 128]}]\nset: {val_size: 8, unseen_size: 0, test_size: 0}\nseeds: 2", PlanOptions{})
+	of := memories(1)
+	small, large := of(p.Manifest.Runs[0]).Total(), of(p.Manifest.Runs[1]).Total()
+	var notes []string
+	o := Options{Cores: 4, Observer: Notes(func(text string) { notes = append(notes, text) })}
+	for memory, want := range map[float64]string{
+		2*large + 2*small: "4 at a time, 7 probes", // four of the large runs don't fit
+		2.3 * large:       "2 at a time, 4 probes", // of two threads, which need more
+		large:             "1 at a time, 2 probes",
+	} {
+		var probes atomic.Int32
+		notes, o.Memory = nil, int64(memory)+1
+		all, err := EstimateTime(t.Context(), []*Plan{p}, o, func(context.Context, config.Config, int) (Measured, error) {
+			probes.Add(1)
+			return Measured{Rollout: 1}, nil
+		})
+		expect.OK(t, err)
+		if got := fmt.Sprintf("%d at a time, %d probes", all[0].Jobs, probes.Load()); got != want || len(notes) > 0 != (all[0].Jobs < 4) {
+			t.Errorf("%v bytes: %s, want %s; notes %q", memory, got, want, notes)
+		}
+	}
+	cfg, err := frozen(p.Manifest.Runs[0])
+	expect.OK(t, err)
+	if _, err := NewProbe(int64(small)/2, time.Now)(t.Context(), cfg, 1); err == nil || !strings.Contains(err.Error(), "not enough memory") {
+		t.Errorf("a probe that does not fit: %v", err)
 	}
 }
 
@@ -184,7 +216,7 @@ func TestProbeLimit(t *testing.T) {
 	probes := 0
 	probe := func(ctx context.Context, cfg config.Config, threads int) (Measured, error) {
 		probes++
-		return newProbe(time.Now, 700*time.Millisecond)(ctx, cfg, threads)
+		return newProbe(0, time.Now, 700*time.Millisecond)(ctx, cfg, threads)
 	}
 	began := time.Now()
 	got, err := estimateOne(t, p, 1, 1, probe)
@@ -287,7 +319,7 @@ func probed(t *testing.T) (config.Config, string) {
 func TestProbe(t *testing.T) {
 	long(t)
 	cfg, scratch := probed(t)
-	m, err := NewProbe(time.Now)(context.Background(), cfg, 1)
+	m, err := NewProbe(0, time.Now)(context.Background(), cfg, 1)
 	expect.OK(t, err)
 	if m.Setup <= 0 || m.Rollout <= 0 || m.Update <= 0 || m.Decode <= 0 || m.Update > 5 || m.Decode > 1 {
 		t.Errorf("%+v", m)
@@ -296,7 +328,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 	cfg.Model.Init = "./no-such-file.safetensors"
-	if _, err := NewProbe(time.Now)(context.Background(), cfg, 1); !errors.Is(err, os.ErrNotExist) {
+	if _, err := NewProbe(0, time.Now)(context.Background(), cfg, 1); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -316,7 +348,7 @@ func TestProbeInterrupted(t *testing.T) {
 		}
 		return time.Now()
 	}
-	if m, err := NewProbe(now)(ctx, cfg, 1); !errors.Is(err, rundir.ErrNothingSaved) {
+	if m, err := NewProbe(0, now)(ctx, cfg, 1); !errors.Is(err, rundir.ErrNothingSaved) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {

@@ -72,7 +72,7 @@ func NewPreview(ctx context.Context, parts []*Located, opts Options) (*Preview, 
 		plans = append(plans, p.Plan)
 	}
 	var err error
-	if v.Estimate, err = EstimateTime(ctx, plans, opts.Jobs, opts.Cores, NewProbe(opts.Now)); err != nil {
+	if v.Estimate, err = EstimateTime(ctx, plans, opts, NewProbe(opts.Memory, opts.Now)); err != nil {
 		return nil, err
 	}
 	for i, e := range v.Estimate {

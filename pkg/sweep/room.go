@@ -126,38 +126,39 @@ func diskOf(parts []*Located, jobs int) (sum float64) {
 	return sum
 }
 
-// limitSlots lowers the number of parallel runs if those that need the most memory
+// fitSlots lowers the number of parallel runs of these entries if those that need the most memory
 // don't fit together, on the host or, unless the number was asked for, on a GPU.
-func (r *runner) limitSlots() {
-	fills := func(j *job) bool {
-		_, model, err := frozenModel(j.entry)
+func (o Options) fitSlots(entries []sweepdir.Entry, slots int) int {
+	fills := func(e sweepdir.Entry) bool {
+		_, model, err := frozenModel(e)
 		return err == nil && model.MayUseGPU() && model.IsDecoder()
 	}
-	if r.opts.Jobs <= 0 && r.slots > 1 && slices.ContainsFunc(r.in(waiting), fills) {
-		r.note("1 run at a time: a Llama or Qwen network may need most of the GPU's memory (--jobs %d runs more)", r.slots)
-		r.slots = 1
+	if o.Jobs <= 0 && slots > 1 && slices.ContainsFunc(entries, fills) {
+		o.Observer.Note(fmt.Sprintf("1 run at a time: a Llama or Qwen network may need most of the GPU's memory "+
+			"(--jobs %d runs more)", slots))
+		slots = 1
 	}
-	if r.opts.Memory <= 0 || r.slots < 2 {
-		return
+	if o.Memory <= 0 || slots < 2 {
+		return slots
 	}
-	of := memories(r.threads())
+	of := memories(o.threads(min(slots, len(entries))))
 	var needs []float64
-	for _, e := range r.entries(waiting) {
+	for _, e := range entries {
 		if need := of(e); need != nil {
 			needs = append(needs, need.Total())
 		}
 	}
 	slices.SortFunc(needs, func(a, b float64) int { return cmp.Compare(b, a) })
 	var sum float64
-	for n, need := range needs[:min(r.slots, len(needs))] {
-		if sum += need; sum <= float64(r.opts.Memory) || n == 0 {
+	for n, need := range needs[:min(slots, len(needs))] {
+		if sum += need; sum <= float64(o.Memory) || n == 0 {
 			continue
 		}
-		r.note("%s at a time instead of %d: a run needs up to %s of memory, and %s are available",
-			textutil.Count(n, "run"), r.slots, budget.Bytes(needs[0]), budget.Bytes(float64(r.opts.Memory)))
-		r.slots = n
-		return
+		o.Observer.Note(fmt.Sprintf("%s at a time instead of %d: a run needs up to %s of memory, and %s are available",
+			textutil.Count(n, "run"), slots, budget.Bytes(needs[0]), budget.Bytes(float64(o.Memory))))
+		return n
 	}
+	return slots
 }
 
 // Resources are what one run needs on a cluster.

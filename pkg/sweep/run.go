@@ -53,7 +53,7 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 	}
 	r.leaveQueued(ctx)
 	r.reuseRuns()
-	r.limitSlots()
+	r.slots = opts.fitSlots(r.entries(waiting), r.slots)
 	r.loop(ctx)
 	after, err := sweepdir.Open(dir)
 	if err != nil {
@@ -64,8 +64,7 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 
 // threads is the share of the cores for a run that is started now.
 func (r *runner) threads() int {
-	active := min(r.slots, r.running+len(r.in(waiting)))
-	return max(1, r.opts.Cores/max(1, active))
+	return r.opts.threads(min(r.slots, r.running+len(r.in(waiting))))
 }
 
 // loop runs until this process has nothing left to do or to wait for.

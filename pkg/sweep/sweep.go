@@ -94,6 +94,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// threads is the share of the cores for each of so many parallel runs.
+func (o Options) threads(runs int) int { return max(1, o.Cores/max(1, runs)) }
+
 // Slots is the number of parallel runs if jobs are requested (0 = one per core).
 func Slots(jobs, cores, runs int) int {
 	if jobs <= 0 || jobs > cores {

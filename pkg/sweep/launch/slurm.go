@@ -197,7 +197,7 @@ func (l slurmLauncher) script(
 	need := p.Needs(entries)
 	if need.Time == 0 && len(entries) > 0 {
 		var err error
-		if need.Time, err = p.ProposedTime(ctx, entries, need.CPUs, j.Now); err != nil {
+		if need.Time, err = p.ProposedTime(ctx, entries, need.CPUs, j.Memory, j.Now); err != nil {
 			j.Note(fmt.Sprintf("no time limit is set, because the first steps could not be measured here (%v); "+
 				"--time sets one", err))
 		}
