@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"grpo/internal/expect"
 	"grpo/pkg/config"
@@ -112,4 +113,19 @@ func TestTakeLook(t *testing.T) {
 	if !s.Finished() || s.Runs[4].State != sweepdir.Stopped {
 		t.Errorf("%v %s", s.Finished(), s.Runs[4].State)
 	}
+}
+
+// Runs that wait for a look count when as many are started as fit into the memory: more of them than of the first
+// seeds may run at a time.
+func TestPlannedRunsFitMemory(t *testing.T) {
+	p := planOf(t, "axes: [{key: lr, values: [1e-3, 3e-3]}]\nset: {val_size: 8, unseen_size: 0, test_size: 0}\nseeds: 2..4", PlanOptions{})
+	dir := writeSweep(t, p.Manifest)
+	synctest.Test(t, func(t *testing.T) {
+		l, j := &fakeLauncher{t: t, rest: fails(1, "no data")}, &journal{}
+		o := fakeOptions(l, j)
+		o.Cores, o.Memory = 8, int64(6.5*memories(1)(p.Manifest.Runs[0]).Total())
+		if _, err := Run(t.Context(), dir, o); err == nil || !strings.Contains(fmt.Sprint(j.notes), "6 runs at a time instead of 8") {
+			t.Errorf("%v, notes %q", err, j.notes)
+		}
+	})
 }

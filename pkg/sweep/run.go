@@ -53,7 +53,7 @@ func Run(ctx context.Context, dir string, opts Options) (*sweepdir.Sweep, error)
 	}
 	r.leaveQueued(ctx)
 	r.reuseRuns()
-	r.slots = opts.fitSlots(r.entries(waiting), r.slots)
+	r.slots = opts.fitSlots(r.entries(waiting, planned), r.slots)
 	r.loop(ctx)
 	after, err := sweepdir.Open(dir)
 	if err != nil {

@@ -164,9 +164,9 @@ func (s *scan) in(phases ...phase) (out []*job) {
 	return out
 }
 
-// entries are the manifest's entries of the runs in a phase.
-func (s *scan) entries(p phase) (out []sweepdir.Entry) {
-	for _, j := range s.in(p) {
+// entries are the manifest's entries of the runs in these phases.
+func (s *scan) entries(phases ...phase) (out []sweepdir.Entry) {
+	for _, j := range s.in(phases...) {
 		out = append(out, j.entry)
 	}
 	return out
