@@ -92,6 +92,21 @@ func addedTo(siblings []string, now sweepdir.Manifest) (out []sweepdir.Addition)
 	return out
 }
 
+// addedLast puts the seeds that were added last, as [extended] does: claims are made from the first ones.
+func addedLast(m sweepdir.Manifest) sweepdir.Manifest {
+	addition := func(seed uint64) int { // -1: none
+		return slices.IndexFunc(m.Added, func(a sweepdir.Addition) bool { return slices.Contains(a.Seeds, seed) })
+	}
+	m.Seeds = slices.SortedStableFunc(slices.Values(m.Seeds), func(a, b uint64) int { return addition(a) - addition(b) })
+	m.Runs = slices.SortedStableFunc(slices.Values(m.Runs), func(a, b sweepdir.Entry) int {
+		return addition(a.Seed) - addition(b.Seed)
+	})
+	for i := range m.Runs {
+		m.Runs[i].Index = i
+	}
+	return m
+}
+
 // seedsFlag writes seeds as --seeds takes them.
 func seedsFlag(seeds []uint64) string {
 	if slices.Equal(seeds, FirstSeeds(len(seeds))) {

@@ -136,7 +136,7 @@ func Find(dir string, p *Plan, siblings []string) (*Plan, error) {
 		return found, unseen(siblings, m)
 	}
 	m.Added = addedTo(siblings, m)
-	return p.with(m), nil
+	return p.with(addedLast(m)), nil
 }
 
 // find is [Find] without the siblings. frozen means that dir has the manifest of the

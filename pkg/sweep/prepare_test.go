@@ -178,6 +178,12 @@ func TestPrepareExtends(t *testing.T) {
 		plan.Manifest.Argv = []string{"grpo", "sweep", "more"}
 		found, err := Find(dir, plan, nil)
 		expect.OK(rt, err)
+		beside, err := Find(filepath.Join(root, "new"), plan, []string{dir}) // copies the runs of dir
+		expect.OK(rt, err)
+		expect.OK(rt, beside.Manifest.Check())
+		if finished > 0 && !sameSet(beside.Manifest.Seeds[:n], first.Seeds) {
+			rt.Errorf("seeds %v in a new folder, after %v in another", beside.Manifest.Seeds, first.Seeds)
+		}
 		for range 2 { // a second time changes nothing
 			expect.OK(rt, Prepare(dir, plan))
 		}
