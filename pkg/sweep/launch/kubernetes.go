@@ -169,11 +169,16 @@ func (k kubernetes) Submit(ctx context.Context, j *Job) (*Receipt, error) {
 		out.Text = ""
 	}
 	what.Manifest = out.Text
-	after := j.Args
+	kind := "sweep"
+	if j.Study != nil {
+		kind = "study"
+	}
+	again := sweep.ContinueArgs(kind, j.Args, j.Dir) // without --fresh, which would start over in another folder
+	after := again
 	if j.Study == nil && sweeps[0].Manifest.NextLook() < 0 {
 		after = []string{j.Args[0], "report", j.Dir}
 	}
-	commands, err := settings.Commands(jobs, j.Args, what.File, after)
+	commands, err := settings.Commands(jobs, again, what.File, after)
 	if err != nil {
 		return nil, err
 	}
