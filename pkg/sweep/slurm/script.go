@@ -38,13 +38,20 @@ type Script struct {
 const signalBefore = 120
 
 // Args are the arguments of sbatch, which reads the text from its standard input. Paths are
-// arguments, because the quoting in #SBATCH lines is Slurm's own.
+// arguments, because the quoting in #SBATCH lines is Slurm's own. An argument wins over such a line, so
+// the user's own directive about a signal or a requeue takes the place of the argument.
 func (s Script) Args() []string {
 	args := []string{
 		"--parsable", "--requeue", "--open-mode=append", "--job-name=" + s.Name, "--comment=" + s.Comment,
 		"--output=" + s.Log, "--chdir=" + s.Dir,
 	}
-	if s.Signal {
+	has := func(name string) bool {
+		return slices.ContainsFunc(s.Settings.Directives, func(d string) bool { return option(d) == name })
+	}
+	if has("no-requeue") {
+		args = slices.Delete(args, 1, 2)
+	}
+	if s.Signal && !has("signal") {
 		args = append(args, fmt.Sprintf("--signal=B:USR2@%d", signalBefore))
 	}
 	if s.Array != "" {
@@ -160,10 +167,16 @@ func (s Script) Report(log, program string, args ...string) Script {
 	return s
 }
 
-// isAmount says whether a directive asks for more of something than a report needs.
-func isAmount(directive string) bool {
+// option is the name of the option in a directive.
+func option(directive string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(directive, "-"), "=")
 	name, _, _ = strings.Cut(name, " ")
+	return name
+}
+
+// isAmount says whether a directive asks for more of something than a report needs.
+func isAmount(directive string) bool {
+	name := option(directive)
 	return strings.HasPrefix(name, "gpu") || slices.Contains([]string{
 		"G", "N", "n", "c", "t", "gres", "mem", "mem-per-cpu", "mem-per-gpu", "cpus-per-task", "cpus-per-gpu", "nodes",
 		"ntasks", "exclusive", "time", "time-min", "signal", "array", "a", "output", "o", "error", "e",

@@ -172,6 +172,14 @@ END
 	if got := s.CommandLine(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	// Options of the command line would win over the user's lines.
+	s.Settings.Directives = []string{"--signal=B:USR2@600", "--no-requeue"}
+	if got := s.CommandLine(); strings.Contains(got, "@120") || strings.Contains(got, "--requeue") || !strings.Contains(got, "\n#SBATCH --signal=B:USR2@600\n") {
+		t.Errorf("own directives: %s", got)
+	}
+	if got := s.Report("/log", "/grpo", "report").Args(); slices.Contains(got, "--requeue") || strings.Contains(strings.Join(got, " "), "signal") {
+		t.Errorf("report: %s", got)
+	}
 }
 
 // Two jobs of a run: the one in the queue counts, whichever is later, and jobs with another comment
