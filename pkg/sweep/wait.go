@@ -63,7 +63,8 @@ type waiter struct {
 // Wait returns when every run of the sweep in dir has its result and every look was taken, or no job any
 // more. It submits nothing. A sweep that a job of its study prepares later is waited for.
 //
-// Errors: [rundir.ErrInterrupted] when ctx ended, which leaves the jobs alone; a [*FailedError].
+// Errors: [rundir.ErrInterrupted] when ctx ended, which leaves the jobs alone; a [*FailedError]; a look that no job
+// takes.
 func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, error) {
 	opts.Poll = cmp.Or(opts.Poll, time.Second)
 	opts.Pause = cmp.Or(opts.Pause, 40*time.Second)
@@ -94,6 +95,10 @@ func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, e
 	}
 	if e, _ := w.failures(s); len(e.Failures) > 0 {
 		return s, e
+	}
+	if k := s.Manifest.NextLook(); k >= 0 {
+		return s, fmt.Errorf("the look at %d seeds of %s was not taken: no job in %s does it any more; the same command does, "+
+			"and submits the runs after it", s.Manifest.Looks[k].Seeds, dir, opts.Queue.Name())
 	}
 	return s, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"grpo/internal/expect"
 	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
 )
 
 // fakeQueue gives these answers in turn, the last one for ever; nil is a failure. The log of each job
@@ -107,5 +108,20 @@ func TestWaitForRunsOfALaterStage(t *testing.T) {
 	defer stop()
 	if _, err := Wait(ctx, dir, opts); !errors.Is(err, rundir.ErrInterrupted) || j.count(Started) != 2 || j.count(Queued) != 1 {
 		t.Errorf("%v; %d started, %d queued", err, j.count(Started), j.count(Queued))
+	}
+}
+
+// A look that no job takes is an error, and not the end of the sweep.
+func TestWaitForALookWithoutJob(t *testing.T) {
+	m := fakeManifest(2, 4)
+	m.Looks = []sweepdir.Look{{Seeds: 2, Level: .025}, {Seeds: 4, Level: .025}}
+	dir := writeSweep(t, m)
+	for _, e := range m.Runs[:4] {
+		expect.OK(t, os.MkdirAll(e.Path(dir), 0o755))
+		expect.OK(t, rundir.WriteJSON(filepath.Join(e.Path(dir), rundir.ResultFile), rundir.Result{Status: rundir.StateDone}))
+	}
+	s, err := Wait(t.Context(), dir, waitFast(&journal{}, &fakeQueue{answers: []map[int]JobState{{}}}))
+	if s == nil || err == nil || !strings.Contains(err.Error(), "the look at 2 seeds of "+dir+" was not taken") {
+		t.Errorf("%v, %v", s, err)
 	}
 }

@@ -1,10 +1,17 @@
 package launch
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"grpo/internal/expect"
 	"grpo/pkg/config"
+	"grpo/pkg/sweep"
+	"grpo/pkg/sweep/slurm"
 )
 
 // Every type of the configuration has a launcher, and every flag sets a key of the section.
@@ -20,5 +27,82 @@ func TestKinds(t *testing.T) {
 	}
 	if !slices.Equal(names, config.LauncherTypes()) {
 		t.Errorf("launchers %v, types %v", names, config.LauncherTypes())
+	}
+}
+
+// cluster is a Slurm in which every job waits. refuse is part of the arguments of jobs that sbatch refuses.
+type cluster struct {
+	refuse string
+	submit func()   // called by each sbatch; or nil
+	jobs   []string // their arguments
+	queue  string   // lines of squeue
+}
+
+func (c *cluster) run(ctx context.Context, _, name string, args ...string) (string, error) {
+	switch line := strings.Join(args, " "); {
+	case name == "scontrol":
+		return "MaxArraySize = 2\n", nil
+	case name != "sbatch":
+		return c.queue, nil
+	case c.refuse != "" && strings.Contains(line, c.refuse):
+		return "", &slurm.Error{Program: name, Text: "refused"}
+	default:
+		if c.submit != nil {
+			c.submit()
+		}
+		c.jobs = append(c.jobs, line)
+		_, comment, _ := strings.Cut(line, "--comment=")
+		comment, _, _ = strings.Cut(comment, " ")
+		id := len(c.jobs)
+		if strings.Contains(line, "--array=") {
+			c.queue += fmt.Sprintf("%d_0|0|PENDING|Resources||%s\n%d_1|1|PENDING|Resources||%s\n", id, comment, id, comment)
+		} else {
+			c.queue += fmt.Sprintf("%d|N/A|PENDING|Dependency||%s\n", id, comment)
+		}
+		return fmt.Sprint(id), ctx.Err() // a command whose context has ended is killed
+	}
+}
+
+// submitTo submits a sweep of two arms with looks at 2 and 3 seeds. Its runs are in arrays of two.
+func submitTo(t *testing.T, ctx context.Context, c *cluster, dir string) (submission, []string, error) {
+	t.Helper()
+	req, err := sweep.AxesRequest([]sweep.AxisRequest{{Key: "lr", Values: []string{"1e-3", "3e-3"}}})
+	expect.OK(t, err)
+	seeds, looks, _, err := sweep.ParseLooks("2..3")
+	expect.OK(t, err)
+	plan, err := sweep.NewPlan(req, sweep.PlanOptions{
+		Path: "smoke", Seeds: seeds, Looks: looks, Set: []string{"launcher.type=slurm", "launcher.time=20"},
+	})
+	expect.OK(t, err)
+	found, err := sweep.Locate(dir, plan)
+	expect.OK(t, err)
+	var notes []string
+	j := &Job{Dir: dir, Sweep: found, Options: Options{
+		Note: func(text string) { notes = append(notes, text) }, Args: []string{"grpo", "sweep", "lr"},
+	}}
+	j.Now = time.Now
+	r, err := slurmLauncher{c.run}.Submit(ctx, j)
+	if r == nil {
+		return submission{}, notes, err
+	}
+	return r.JSON.(submission), notes, err
+}
+
+// The job that takes a look is submitted again if it was refused, and only then.
+func TestSlurmTakesLook(t *testing.T) {
+	c, dir := &cluster{refuse: "afterany"}, t.TempDir()
+	s, notes, err := submitTo(t, t.Context(), c, dir)
+	if err != nil || s.Runs != 4 || s.Report != "" || len(notes) != 1 || !strings.Contains(notes[0], "takes the look") {
+		t.Fatalf("refused: %+v, notes %q, %v", s, notes, err)
+	}
+	c.refuse = ""
+	for range 2 {
+		s, notes, err = submitTo(t, t.Context(), c, dir)
+		if err != nil || s.Runs != 0 || s.Busy != 4 || len(notes) > 0 {
+			t.Errorf("again: %+v, notes %q, %v", s, notes, err)
+		}
+	}
+	if len(c.jobs) != 3 || !strings.Contains(c.jobs[2], "afterany:1:2") {
+		t.Errorf("jobs %q", c.jobs)
 	}
 }

@@ -246,9 +246,12 @@ func (l slurmLauncher) submitMissing(
 			}
 		}
 	}
-	alive, _ := q.Alive()
+	alive, continuing := aliveOf(j, q)
 	s.after = append(s.after, alive...)
 	if len(todo) == 0 {
+		if j.Study == nil && len(busy) > 0 && len(continuing) == 0 && p.Manifest.NextLook() >= 0 {
+			return l.submitLast(ctx, j, p, task, s, nil) // in place of a job that was refused, or is lost
+		}
 		return nil
 	}
 	if err := l.recordProgram(p.Dir, s.program, j.Note); err != nil {
@@ -288,23 +291,47 @@ func (l slurmLauncher) submitMissing(
 	if j.Study != nil {
 		return nil // [slurmLauncher.follow] submits one report of all parts
 	}
-	after, continues := l.last(j, p, task, s.program)
-	after.After = jobs
-	id, err := slurm.Submit(ctx, l.run, after)
-	if err != nil {
+	return l.submitLast(ctx, j, p, task, s, &record)
+}
+
+// submitLast submits the job that reports a sweep, or takes the look, after its jobs. arrays is the record of the
+// last array, which gets the report's id.
+func (l slurmLauncher) submitLast(
+	ctx context.Context, j *Job, p *sweep.Located, task slurm.Script, s *submitted, arrays *slurm.Submission,
+) error {
+	last, continues := l.last(j, p, task, s.program)
+	last.After = slices.Compact(slices.Sorted(slices.Values(s.after)))
+	id, err := slurm.Submit(ctx, l.run, last)
+	switch {
+	case err != nil && continues:
+		j.Note(fmt.Sprintf("the job that takes the look and submits the runs after it was not submitted (%v): the same "+
+			"command submits it, or takes the look when these runs have ended", err))
+		return nil
+	case err != nil:
 		j.Note(fmt.Sprintf("the report was not submitted (%v): run grpo report %s at the end", err,
 			textutil.CommandLine([]string{p.Dir})))
 		return nil
 	}
 	s.Report = id
 	if !continues {
-		record.Report = id
-		return record.Write(p.Dir)
+		arrays.Report = id
+		return arrays.Write(p.Dir)
 	}
 	s.stages = true
-	record = l.record(id, after, s.program, j.Now())
+	record := l.record(id, last, s.program, j.Now())
 	record.Continues = true
 	return record.Write(p.Dir)
+}
+
+// aliveOf are the jobs of a folder that are in the queue, and those of them that continue it, without the job that
+// this command is.
+func aliveOf(j *Job, q *slurm.Queue) (ids, continuing []string) {
+	ids, continuing = q.Alive()
+	if self := slurm.JobOf(j.Env); self != nil {
+		isSelf := func(id string) bool { return id == self.ID }
+		ids, continuing = slices.DeleteFunc(ids, isSelf), slices.DeleteFunc(continuing, isSelf)
+	}
+	return ids, continuing
 }
 
 // last is the job that reports a sweep after its runs, or takes the look and continues it. It repeats the command of
@@ -325,10 +352,7 @@ func (l slurmLauncher) follow(ctx context.Context, j *Job, s *submitted) error {
 	if err != nil {
 		return fmt.Errorf("find out which jobs are queued: %w", err)
 	}
-	old, _ := q.Alive()
-	if self := slurm.JobOf(j.Env); self != nil { // this command continues the study
-		old = slices.DeleteFunc(old, func(id string) bool { return id == self.ID })
-	}
+	old, _ := aliveOf(j, q)
 	if len(old) > 0 {
 		if s.Runs == 0 {
 			return nil
