@@ -2,7 +2,10 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +13,7 @@ import (
 
 	"grpo/internal/expect"
 	"grpo/pkg/config"
+	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweep/slurm"
 )
@@ -101,6 +105,26 @@ func TestSlurmTakesLook(t *testing.T) {
 		if err != nil || s.Runs != 0 || s.Busy != 4 || len(notes) > 0 {
 			t.Errorf("again: %+v, notes %q, %v", s, notes, err)
 		}
+	}
+	if len(c.jobs) != 3 || !strings.Contains(c.jobs[2], "afterany:1:2") {
+		t.Errorf("jobs %q", c.jobs)
+	}
+}
+
+// An interrupt while sbatch runs leaves no job without a record, and the same command goes on after it.
+func TestSlurmInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c, dir := &cluster{submit: cancel}, t.TempDir()
+	s, _, err := submitTo(t, ctx, c, dir)
+	if !errors.Is(err, rundir.ErrInterrupted) || s.Runs != 2 || len(c.jobs) != 1 {
+		t.Errorf("%+v, %v, jobs %q", s, err, c.jobs)
+	}
+	if _, err := os.Stat(filepath.Join(dir, slurm.Dir, "1.json")); err != nil {
+		t.Error(err)
+	}
+	if s, _, err = submitTo(t, t.Context(), c, dir); err != nil || s.Runs != 2 || s.Busy != 2 {
+		t.Errorf("again: %+v, %v", s, err)
 	}
 	if len(c.jobs) != 3 || !strings.Contains(c.jobs[2], "afterany:1:2") {
 		t.Errorf("jobs %q", c.jobs)

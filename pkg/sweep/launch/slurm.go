@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -68,6 +69,18 @@ type submitted struct {
 	inFlight map[string]bool // hashes of the runs that are queued or running now
 	after    []string        // jobs of the runs in flight
 	stages   bool            // a job submits more runs later
+}
+
+// interrupted returns an error if ctx has ended, between two commands of Slurm.
+func (s *submitted) interrupted(ctx context.Context) error {
+	switch {
+	case ctx.Err() == nil:
+		return nil
+	case s.Runs == 0:
+		return fmt.Errorf("submit the runs: %w", rundir.ErrNothingSaved)
+	}
+	return fmt.Errorf("%w: %s submitted; the same command submits the rest", rundir.ErrInterrupted,
+		textutil.Count(s.Runs, "run"))
 }
 
 // program is the running program as the jobs call it.
@@ -161,7 +174,7 @@ func (l slurmLauncher) submitPart(ctx context.Context, j *Job, p *sweep.Located,
 			return err
 		}
 		task, err := l.script(ctx, j, p, found.Waiting, s.program)
-		if err != nil {
+		if err = cmp.Or(err, s.interrupted(ctx)); err != nil {
 			return err
 		}
 		before := *s
@@ -201,9 +214,6 @@ func (l slurmLauncher) script(
 			j.Note(fmt.Sprintf("no time limit is set, because the first steps could not be measured here (%v); "+
 				"--time sets one", err))
 		}
-	}
-	if err := ctx.Err(); err != nil {
-		return slurm.Script{}, fmt.Errorf("submit the runs: %w", rundir.ErrNothingSaved)
 	}
 	dir, err := filepath.Abs(p.Dir)
 	if err != nil {
@@ -271,6 +281,9 @@ func (l slurmLauncher) submitMissing(
 	for _, a := range task.Arrays(todo, slurm.MaxArraySize(ctx, l.run), p.Launcher.Parallelism) {
 		if p.Launcher.Parallelism > 0 && len(jobs) > 0 { // each array has the limit, so they run one after the other
 			a.After = jobs[len(jobs)-1:]
+		}
+		if err := s.interrupted(ctx); err != nil {
+			return err
 		}
 		id, err := slurm.Submit(ctx, l.run, a.Script)
 		if err != nil {

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func (l slurmLauncher) Preview(ctx context.Context, j *Job) (string, error) {
 		return fmt.Sprintf("nothing to submit: every run of %s is finished, queued or running\n", dir), nil
 	}
 	task, err := l.script(ctx, j, p, entries, program)
-	if err != nil {
+	if err = cmp.Or(err, new(submitted).interrupted(ctx)); err != nil {
 		return "", err
 	}
 	var text strings.Builder

@@ -102,9 +102,10 @@ func (s Script) CommandLine() string {
 	return textutil.CommandLine(append([]string{"sbatch"}, s.Args()...)) + " <<'END'\n" + s.Text() + "END\n"
 }
 
-// Submit submits the job and returns its id.
+// Submit submits the job and returns its id. The end of ctx does not kill sbatch, which may have submitted the job
+// already, and has a time limit of its own.
 func Submit(ctx context.Context, run Exec, s Script) (id string, err error) {
-	out, err := run(ctx, s.Text(), "sbatch", s.Args()...)
+	out, err := run(context.WithoutCancel(ctx), s.Text(), "sbatch", s.Args()...)
 	if err != nil {
 		return "", err
 	}
