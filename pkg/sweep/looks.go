@@ -226,7 +226,8 @@ func (p *Located) TakeLook(gaveUp map[int]bool, note func(string)) (bool, error)
 	return true, nil
 }
 
-// Due takes the looks that are due and returns the runs, by their index, that are to be trained before the next.
+// Due takes the looks that are due and returns the runs, by their index, that are to be trained before the next. Runs
+// that have failed are given up if no other is left, and the look can be taken without them.
 func (p *Located) Due(note func(string)) (due []int, err error) {
 	for {
 		sw, err := sweepdir.Open(p.Dir)
@@ -234,16 +235,23 @@ func (p *Located) Due(note func(string)) (due []int, err error) {
 			return nil, err
 		}
 		due = nil
+		gone := map[int]bool{}
 		for _, s := range sw.Runs {
 			if !sweepdir.Ended(s.State) && s.State != sweepdir.Planned {
 				due = append(due, s.Index)
+				gone[s.Index] = s.State == rundir.StateFailed
 			}
 		}
-		if len(due) > 0 {
+		if slices.ContainsFunc(due, func(index int) bool { return !gone[index] }) {
 			return due, nil
 		}
-		if taken, err := p.TakeLook(nil, note); !taken || err != nil {
-			return nil, err
+		taken, err := p.TakeLook(gone, note)
+		if err != nil && len(due) > 0 {
+			note(fmt.Sprintf("%v: the failed runs have to be trained again", err))
+			return due, nil
+		}
+		if !taken || err != nil {
+			return due, err
 		}
 	}
 }

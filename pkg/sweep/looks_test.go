@@ -66,23 +66,52 @@ func TestPlanOfLooks(t *testing.T) {
 	}
 }
 
+// endRun writes the result of a run: arm a is far better than arm b.
+func endRun(t *testing.T, dir string, e sweepdir.Entry) {
+	t.Helper()
+	expect.OK(t, os.MkdirAll(e.Path(dir), 0o755))
+	right := []int{900, 100}[e.Arm] + int(e.Seed)
+	r := rundir.Result{Status: rundir.StateDone, Steps: 1}
+	r.Final.Split = rundir.SplitVal
+	r.Final.Sampled = rundir.Counts{
+		N: 1000, CorrectNum: right, ErrorNum: 1000 - right, FormattedRight: right, Unformatted: 1000 - right,
+		AnswerReward: float64(right) / 1000, FormatReward: float64(right) / 1000,
+	}
+	expect.OK(t, rundir.WriteJSON(filepath.Join(e.Path(dir), rundir.ResultFile), r))
+}
+
+// Runs that have failed don't hold up a look if two runs of each arm are left.
+func TestDueGivesUpFailedRuns(t *testing.T) {
+	for seeds, want := range map[int]string{2: "due [3], looks taken 0", 3: "due [3], looks taken 1"} {
+		m := fakeManifest(2, seeds+1)
+		m.Looks = []sweepdir.Look{{Seeds: seeds, Level: .025}, {Seeds: seeds + 1, Level: .025}}
+		dir := writeSweep(t, m)
+		for _, e := range m.Runs[:2*seeds] {
+			if e.Index != 3 {
+				endRun(t, dir, e)
+			}
+		}
+		p := &Located{Plan: &Plan{Manifest: m}, Dir: dir}
+		due, err := p.Due(func(string) {})
+		if expect.OK(t, err); fmt.Sprint(due) != "[3]" { // it was not tried yet
+			t.Errorf("%d seeds: due %v", seeds, due)
+		}
+		expect.OK(t, os.MkdirAll(m.Runs[3].Path(dir), 0o755))
+		expect.OK(t, rundir.WriteJSON(filepath.Join(m.Runs[3].Path(dir), rundir.StatusFile), rundir.Status{State: rundir.StateFailed, Error: "no data"}))
+		due, err = p.Due(func(string) {})
+		expect.OK(t, err)
+		if got := fmt.Sprintf("due %v, looks taken %d", due, p.Manifest.LooksTaken()); got != want {
+			t.Errorf("%d seeds: %s, want %s", seeds, got, want)
+		}
+	}
+}
+
 // A look is taken once, and only when all runs up to it have ended.
 func TestTakeLook(t *testing.T) {
 	m := fakeManifest(2, 4)
 	m.Looks = []sweepdir.Look{{Seeds: 2, Level: .025}, {Seeds: 4, Level: .025}}
 	dir := writeSweep(t, m)
-	end := func(index int) {
-		e := m.Runs[index]
-		expect.OK(t, os.MkdirAll(e.Path(dir), 0o755))
-		right := []int{900, 100}[e.Arm] + int(e.Seed)
-		r := rundir.Result{Status: rundir.StateDone, Steps: 1}
-		r.Final.Split = rundir.SplitVal
-		r.Final.Sampled = rundir.Counts{
-			N: 1000, CorrectNum: right, ErrorNum: 1000 - right, FormattedRight: right, Unformatted: 1000 - right,
-			AnswerReward: float64(right) / 1000, FormatReward: float64(right) / 1000,
-		}
-		expect.OK(t, rundir.WriteJSON(filepath.Join(e.Path(dir), rundir.ResultFile), r))
-	}
+	end := func(index int) { endRun(t, dir, m.Runs[index]) }
 	take := func(gone ...int) (sweepdir.Manifest, string) {
 		t.Helper()
 		now, text, err := TakeLook(dir, func(s sweepdir.RunState) bool { return len(gone) > 0 && s.Index == gone[0] })

@@ -92,12 +92,10 @@ func (kubernetes) missing(ctx context.Context, j *Job) (out []missing, err error
 			return nil, err
 		}
 		found, err := p.Scan(ctx, opts)
-		for err == nil && len(found.Waiting) == 0 && p.Manifest.NextLook() >= 0 {
-			var taken bool
-			if taken, err = p.TakeLook(nil, j.Note); !taken || err != nil {
-				break
+		if next := p.Manifest.NextLook(); err == nil && next >= 0 {
+			if _, err = p.Due(j.Note); err == nil && p.Manifest.NextLook() != next {
+				found, err = p.Scan(ctx, opts)
 			}
-			found, err = p.Scan(ctx, opts)
 		}
 		if err != nil {
 			return nil, err
