@@ -84,8 +84,23 @@ func (d requestReader) request(f requestForm) Request {
 		Set: d.settings("set", f.Set), Fixed: d.texts("fixed", f.Fixed), Notes: d.texts("notes", f.Notes),
 	}
 	req.Seeds, req.Looks = d.seeds(f.Seeds)
-	if req.ChoiceSeeds = f.Choice; d.Lines["choice_seeds"] > 0 && (f.Choice < 1 || f.BestOver == "" || f.Reuse) {
-		d.Problem(d.Lines["choice_seeds"], "choice_seeds must be 1 or more, and is for best_over without reuse_choice")
+	req.ChoiceSeeds = f.Choice
+	n := len(req.Seeds)
+	if f.Seeds == nil {
+		n = DefaultSeeds
+	}
+	switch line := d.Lines["choice_seeds"]; {
+	case line == 0:
+	case f.Choice < 1 || f.BestOver == "" || f.Reuse:
+		d.Problem(line, "choice_seeds must be 1 or more, and is for best_over without reuse_choice")
+	case len(req.Looks) > 0:
+		d.Problem(line, "choice_seeds does not go with planned looks (seeds), whose first has the seeds of the choice "+
+			"(remove the line)")
+	case n > 0 && f.Choice > n:
+		d.Problem(line, "choice_seeds (%d) must not be more than the seeds on which arms are compared (%d)", f.Choice, n)
+	}
+	if f.Reuse && f.BestOver == "" {
+		d.Problem(d.Lines["reuse_choice"], "reuse_choice is for best_over, which chooses (remove the line)")
 	}
 	if d.Lines["name"] == 0 {
 		d.Problem(d.Lines[""], "it has no name (write \"name: my-sweep\")")
