@@ -426,7 +426,7 @@ func (t *trainer) finish() (*rundir.Result, error) {
 		return nil, err
 	}
 	// Only now: a full disk or a kill before this would cost the evaluations.
-	if err := t.unfinished.remove(t.path(unfinishedFile)); err != nil {
+	if err := t.unfinished.remove(t.path(UnfinishedFile)); err != nil {
 		return nil, err
 	}
 	return res, t.keepBest()

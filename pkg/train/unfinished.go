@@ -15,8 +15,8 @@ import (
 	"grpo/pkg/rundir"
 )
 
-// unfinishedFile has the completions of the evaluations after a step, in the run's folder until the run ends.
-const unfinishedFile = "unfinished.jsonl"
+// UnfinishedFile has the completions of the evaluations after a step, in the run's folder until the run ends.
+const UnfinishedFile = "unfinished.jsonl"
 
 // unfinished is the sampler of the evaluations of a Llama or Qwen network, which can take an hour on the CPU: it
 // writes down what it samples, so that a run that was interrupted samples only the rest. Completions depend on
@@ -58,12 +58,12 @@ func (t *trainer) evaluationSampler(step int) (model.Sampler, error) {
 	}
 	u := &t.unfinished
 	if u.log == nil {
-		damaged, err := u.open(t.path(unfinishedFile))
+		damaged, err := u.open(t.path(UnfinishedFile))
 		if err != nil {
 			return nil, err
 		}
 		if damaged > 0 {
-			t.note("damage: %s: line %d: the completions from there on are sampled again", t.path(unfinishedFile), damaged)
+			t.note("damage: %s: line %d: the completions from there on are sampled again", t.path(UnfinishedFile), damaged)
 		}
 		u.Sampler, u.check, u.step, u.curve = t.sampler, t.hold.Check, -1, len(t.data.problems.Val)
 	}

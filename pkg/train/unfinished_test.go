@@ -75,7 +75,7 @@ func TestUnfinishedEvaluation(t *testing.T) {
 		if s := open(t, dir).Status; s.State != rundir.StateInterrupted {
 			t.Errorf("%s: status %+v", tt.name, *s)
 		}
-		path := filepath.Join(dir, unfinishedFile)
+		path := filepath.Join(dir, UnfinishedFile)
 		data, err := os.ReadFile(path)
 		expect.OK(t, err)
 		if tt.damage != nil {
@@ -83,12 +83,12 @@ func TestUnfinishedEvaluation(t *testing.T) {
 		}
 		after, w, err := run(dir, "", 0)
 		expect.OK(t, err)
-		if noted, want := strings.Contains(strings.Join(w.notes, "\n"), unfinishedFile+": line 1"), tt.noted; noted != want {
+		if noted, want := strings.Contains(strings.Join(w.notes, "\n"), UnfinishedFile+": line 1"), tt.noted; noted != want {
 			t.Errorf("%s: notes %q", tt.name, w.notes)
 		}
 		sameBits(t, want, open(t, dir))
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: %s is left: %v", tt.name, unfinishedFile, err)
+			t.Errorf("%s: %s is left: %v", tt.name, UnfinishedFile, err)
 		}
 		for split, n := range all {
 			got := before[split] + after[split]

@@ -15,6 +15,9 @@ import (
 
 	"grpo/internal/expect"
 	"grpo/pkg/config"
+	"grpo/pkg/rundir"
+	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 // answer returns an Exec with this output or error.
@@ -267,5 +270,26 @@ func TestFollower(t *testing.T) {
 	f.run = answer("", &Error{Program: "squeue", Text: "Socket timed out"})
 	if err := f.Ask(t.Context()); err == nil || !f.Job(0).Exists {
 		t.Errorf("without an answer: %v", err)
+	}
+}
+
+// Completions of an evaluation are progress, as a step is.
+func TestSavedBy(t *testing.T) {
+	dir := t.TempDir()
+	m := sweepdir.Manifest{
+		Format: sweepdir.FormatVersion, Command: "sweep", Name: "x", Arms: []sweepdir.Arm{{Name: "a"}}, Seeds: []uint64{1},
+		Runs: []sweepdir.Entry{{Seed: 1, Hash: "00000000", Dir: "runs/a", Config: "seed: 1\n"}},
+	}
+	m.Hash = m.Identity()
+	expect.OK(t, sweepdir.WriteManifest(dir, m))
+	path := m.Runs[0].Path(dir)
+	expect.OK(t, os.MkdirAll(filepath.Join(path, rundir.CheckpointDir), 0o755))
+	if got := savedBy(dir, 0); got != (saved{}) {
+		t.Errorf("nothing: %+v", got)
+	}
+	expect.OK(t, rundir.WriteJSON(filepath.Join(path, rundir.CheckpointDir, rundir.ChecksumsFile), rundir.Checksums{Step: 3}))
+	expect.OK(t, os.WriteFile(filepath.Join(path, train.UnfinishedFile), []byte("{}\n"), 0o644))
+	if got := savedBy(dir, 0); got != (saved{3, 3}) {
+		t.Errorf("a step and a line: %+v", got)
 	}
 }

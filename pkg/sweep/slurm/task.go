@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweepdir"
+	"grpo/pkg/train"
 )
 
 // Job is the job of Slurm in which a task runs.
@@ -52,8 +54,9 @@ func JobOf(env []string) *Job {
 // back into the queue, unless the user cancelled it. Slurm kills what is left of it then.
 //
 // Preemptions may happen any number of times. A job that reached its time limit goes back only if it
-// saved a new step: each such job then makes progress, so the run ends some day, whatever the
-// number of jobs, and a limit that is too short for a single step is reported after the first job.
+// saved a new step, or completions of an evaluation: each such job then makes progress, so the run ends
+// some day, whatever the number of jobs, and a limit that is too short for a single step is reported after
+// the first job.
 //
 // Further errors: [config.ErrConfig] if the folder is not visible on the node, or if the program is
 // not the one with which the runs were submitted.
@@ -61,14 +64,15 @@ func (j *Job) Task(ctx context.Context, dir string, index int, opts sweep.TaskOp
 	if err := j.check(dir); err != nil {
 		return nil, err
 	}
-	before := savedStep(dir, index)
+	before := savedBy(dir, index)
 	res, err := sweep.Task(ctx, dir, index, opts)
 	var locked *rundir.LockedError
 	if !errors.Is(err, rundir.ErrInterrupted) || errors.As(err, &locked) || !signalled(ctx) {
 		return res, err
 	}
-	saved := savedStep(dir, index)
-	err = j.requeue(context.WithoutCancel(ctx), opts.Now(), saved, saved > before)
+	after := savedBy(dir, index)
+	progress := after.step > before.step || after.evaluation > before.evaluation
+	err = j.requeue(context.WithoutCancel(ctx), opts.Now(), after.step, progress)
 	if errors.Is(err, errShortLimit) {
 		sweep.ReportFailure(dir, index, opts.Now, err)
 	}
@@ -118,13 +122,23 @@ func ThisProgram(version string) (sweepdir.Program, error) {
 	return sweepdir.Program{Version: version, SHA256: sum}, err
 }
 
-// savedStep is the step of the last checkpoint of a run; 0 without one.
-func savedStep(dir string, index int) int {
+// saved is how far a run is saved.
+type saved struct {
+	step       int   // of the last checkpoint; 0 without one
+	evaluation int64 // bytes of the completions of an evaluation
+}
+
+func savedBy(dir string, index int) (out saved) {
 	m, err := sweepdir.ReadManifest(dir)
 	if err != nil || index < 0 || index >= len(m.Runs) || m.Runs[index].CheckFolder(dir) != nil {
-		return 0
+		return out
 	}
-	return rundir.SavedStep(m.Runs[index].Path(dir))
+	path := m.Runs[index].Path(dir)
+	if info, err := os.Lstat(filepath.Join(path, train.UnfinishedFile)); err == nil {
+		out.evaluation = info.Size()
+	}
+	out.step = rundir.SavedStep(path)
+	return out
 }
 
 // requeue puts the job back into the queue, and returns the error with which the task ends.
