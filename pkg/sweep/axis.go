@@ -146,7 +146,7 @@ func isLog(k config.Key, values []string) bool {
 // three significant digits, and for an integer key to integers. Any other value is returned as it is.
 func spaced(k config.Key, value string) ([]string, error) {
 	inner, ok := strings.CutPrefix(value, "log(")
-	if !ok {
+	if !ok || strings.HasSuffix(k.Path, "expr") { // a formula may begin with a logarithm
 		return []string{value}, nil
 	}
 	fail := func(format string, args ...any) ([]string, error) {
