@@ -225,8 +225,8 @@ func runSweep(ctx context.Context, s *State, o *sweepOptions) error {
 type prepareOutput struct {
 	Dir  string `json:"dir"`
 	Runs int    `json:"runs"`
-	// Indices are the runs that are due, of a sweep with planned looks.
-	Indices []int `json:"indices,omitempty"`
+	// Indices are the runs that are due, of a sweep with planned looks; null without looks: all runs.
+	Indices []int `json:"indices"`
 }
 
 // prepareSweep writes the sweep's folder without its runs and prints how to train them. Of a sweep with planned

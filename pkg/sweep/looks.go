@@ -234,7 +234,7 @@ func (p *Located) Due(note func(string)) (due []int, err error) {
 		if err != nil {
 			return nil, err
 		}
-		due = nil
+		due = []int{} // not null in JSON
 		gone := map[int]bool{}
 		for _, s := range sw.Runs {
 			if !sweepdir.Ended(s.State) && s.State != sweepdir.Planned {
