@@ -69,8 +69,10 @@ func TestEdition2026(t *testing.T) {
 	}
 	located, err := p.Located()
 	expect.OK(t, err)
-	if !located[1].Waits || located[2].Waits || located[3].Waits {
-		t.Error("only the prompt waits for the rate")
+	for i, l := range located {
+		if l.Waits != (i == 1) || p.PartWaits(i) != (i == 1) {
+			t.Errorf("part %d waits %v: only the prompt waits for the rate", i, l.Waits)
+		}
 	}
 	hash := p.Parts[3].Manifest.Hash
 	expect.OK(t, p.choose("0.003", "the best"))

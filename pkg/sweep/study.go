@@ -37,6 +37,9 @@ func (s *Study) Waits() bool {
 	return i > 0 && len(s.Manifest.Parts[i].Set) == 0
 }
 
+// PartWaits says whether part i is a placeholder. The others need no rate of the first part.
+func (s *Study) PartWaits(i int) bool { return i > 0 && s.Waits() && !s.tunes(s.parts[i]) }
+
 // firstShared is the first part with the rate that the part lr chooses; 0 if each arm of each part has its own.
 func (s *Study) firstShared() int {
 	return 1 + slices.IndexFunc(s.parts[1:], func(p part) bool { return !s.tunes(p) })
@@ -59,7 +62,7 @@ func (s *Study) Part(i int) (*Located, error) {
 func (s *Study) Located() (out []*Located, err error) {
 	for i := range s.Parts {
 		l := &Located{Plan: s.Parts[i], Dir: s.partDir(i), Waits: true}
-		if i == 0 || s.tunes(s.parts[i]) || !s.Waits() {
+		if !s.PartWaits(i) {
 			if l, err = s.Part(i); err != nil {
 				return nil, err
 			}

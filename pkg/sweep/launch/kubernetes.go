@@ -78,14 +78,16 @@ func (kubernetes) missing(ctx context.Context, j *Job) (out []missing, err error
 	}
 	opts := j.elsewhere(Busy)
 	taken := map[string]bool{} // hashes of configurations
+	var noRate error
 	for i := range j.parts() {
 		if i == 1 && j.Study.Waits() {
 			if first, err := j.open(0); err != nil || !first.Finished() {
 				return out, err
 			}
-			if err := j.chooseRateOfFolder(); err != nil {
-				return nil, err
-			}
+			noRate = j.chooseRateOfFolder()
+		}
+		if j.Study != nil && j.Study.PartWaits(i) {
+			continue
 		}
 		p, err := j.part(i)
 		if err != nil {
@@ -121,7 +123,11 @@ func (kubernetes) missing(ctx context.Context, j *Job) (out []missing, err error
 		}
 		opts.StudySweeps = append(opts.StudySweeps, p.Dir)
 	}
-	return out, nil
+	if noRate != nil && len(out) > 0 {
+		j.Note(noRate.Error())
+		noRate = nil
+	}
+	return out, noRate
 }
 
 // Submit implements [Launcher]: it writes the manifest, and the commands that apply it.

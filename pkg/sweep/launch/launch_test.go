@@ -13,9 +13,11 @@ import (
 
 	"grpo/internal/expect"
 	"grpo/pkg/config"
+	"grpo/pkg/report"
 	"grpo/pkg/rundir"
 	"grpo/pkg/sweep"
 	"grpo/pkg/sweep/slurm"
+	"grpo/pkg/sweepdir"
 )
 
 // Every type of the configuration has a launcher, and every flag sets a key of the section.
@@ -80,11 +82,13 @@ func submitTo(t *testing.T, ctx context.Context, c *cluster, dir string) (submis
 	expect.OK(t, err)
 	found, err := sweep.Locate(dir, plan)
 	expect.OK(t, err)
+	return submit(ctx, c, &Job{Dir: dir, Sweep: found})
+}
+
+func submit(ctx context.Context, c *cluster, j *Job) (submission, []string, error) {
 	var notes []string
-	j := &Job{Dir: dir, Sweep: found, Options: Options{
-		Note: func(text string) { notes = append(notes, text) }, Args: []string{"grpo", "sweep", "lr"},
-	}}
-	j.Now = time.Now
+	j.Note, j.Args, j.Now = func(text string) { notes = append(notes, text) }, []string{"grpo", "sweep", "lr"}, time.Now
+	j.reports = make([]*report.Report, j.parts())
 	r, err := slurmLauncher{c.run}.Submit(ctx, j)
 	if r == nil {
 		return submission{}, notes, err
@@ -128,5 +132,34 @@ func TestSlurmInterrupted(t *testing.T) {
 	}
 	if len(c.jobs) != 3 || !strings.Contains(c.jobs[2], "afterany:1:2") {
 		t.Errorf("jobs %q", c.jobs)
+	}
+}
+
+// When the first part of a study gives no learning rate, the parts with rates of their own are trained all the same.
+func TestSlurmStudyWithoutRate(t *testing.T) {
+	c, dir := &cluster{}, t.TempDir()
+	again := func(continued bool) (submission, []string, error) {
+		t.Helper()
+		study, err := sweep.NewStudy(sweep.Assignment{Edition: "2026", PerArm: true, Rates: []string{"1e-3", "3e-3"}, Options: sweep.PlanOptions{
+			Path: "smoke", Seeds: sweep.FirstSeeds(2), Set: []string{"launcher.type=slurm", "launcher.time=20"}, Argv: []string{"grpo", "assignment"},
+		}})
+		expect.OK(t, err)
+		study.Dir = dir
+		_, err = study.Find()
+		expect.OK(t, err)
+		return submit(t.Context(), c, &Job{Dir: dir, Study: study, Options: Options{Continued: continued}})
+	}
+	if s, _, err := again(false); err != nil || s.Runs != 4 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	c.queue = "" // the jobs have ended without results
+	s, notes, err := again(true)
+	if err != nil || s.Failed != 4 || s.Runs == 0 || !strings.Contains(strings.Join(notes, "\n"), "part lr gives no learning rate") {
+		t.Errorf("%+v, notes %q, %v", s, notes, err)
+	}
+	for name, want := range map[string]bool{"prompt": false, "variants": true, "offpolicy-loss": true} {
+		if got := sweepdir.IsSweep(filepath.Join(dir, name)); got != want {
+			t.Errorf("%s: submitted %v", name, got)
+		}
 	}
 }

@@ -51,8 +51,11 @@ func (local) Wait(ctx context.Context, j *Job) (ended bool, err error) {
 			}
 			if i == 1 {
 				if err := j.chooseRate(j.Observer.Note); err != nil {
-					return true, errors.Join(append(errs, err)...)
+					errs = append(errs, err)
 				}
+			}
+			if j.Study.PartWaits(i) {
+				continue
 			}
 			at += ": "
 			j.Observer.Part(i, j.Study.About(i))

@@ -134,15 +134,17 @@ func (l slurmLauncher) submitStudy(ctx context.Context, j *Job, s *submitted) er
 		return err
 	}
 	var earlier []string // sweeps of the study
+	var noRate error
 	for i, about := range j.Study.Manifest.Parts {
 		if i == 1 && j.Study.Waits() {
 			if len(s.inFlight) > 0 {
 				s.stages = true
 				break
 			}
-			if err := j.chooseRateOfFolder(); err != nil {
-				return err
-			}
+			noRate = j.chooseRateOfFolder()
+		}
+		if j.Study.PartWaits(i) {
+			continue
 		}
 		part, err := j.part(i)
 		if err != nil {
@@ -154,7 +156,10 @@ func (l slurmLauncher) submitStudy(ctx context.Context, j *Job, s *submitted) er
 		earlier = append(earlier, part.Dir)
 	}
 	if len(s.inFlight) == 0 {
-		return nil
+		return noRate
+	}
+	if noRate != nil {
+		j.Note(noRate.Error())
 	}
 	return sweep.Claimed(j.Dir, rundir.KindStudy, func() error { return l.follow(ctx, j, s) })
 }

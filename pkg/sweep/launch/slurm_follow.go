@@ -81,11 +81,14 @@ func (l slurmLauncher) Wait(ctx context.Context, j *Job) (ended bool, err error)
 			}
 		}
 		sw, err := sweep.Wait(ctx, dir, opts)
-		if sw == nil {
+		if sw == nil && (j.Study == nil || errors.Is(err, rundir.ErrInterrupted)) {
 			return false, errors.Join(append(errs, err)...)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s%w", at, err))
+		}
+		if sw == nil { // a part without a learning rate
+			continue
 		}
 		if err := j.report(i, sw); err != nil {
 			return false, errors.Join(append(errs, err)...)
