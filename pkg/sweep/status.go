@@ -268,7 +268,7 @@ func (r *RunStatus) read(run *rundir.Run, text string, now time.Time) {
 }
 
 // ContinueArgs returns the command that continues the folder dir of a run, a sweep or a
-// study, given the one that made it. The folder may have been moved, or chosen by --fresh,
+// study, given the one that made it. The folder may have been moved or renamed, or chosen by --fresh,
 // so --out is the folder that was asked about.
 func ContinueArgs(kind string, argv []string, dir string) []string {
 	switch {
@@ -285,7 +285,9 @@ func ContinueArgs(kind string, argv []string, dir string) []string {
 		name, value, _ := strings.Cut(arg, "=")
 		return name == "--fresh" && value != "false"
 	})
-	if !named && (fresh || filepath.Dir(dir) != "results") { // not the folder by default
+	name, isDefault := strings.CutPrefix(filepath.Base(dir), argv[1]+"-")
+	isDefault = isDefault && len(name) == 8 && filepath.Dir(dir) == "results" // "sweep-" and the hash
+	if !named && (fresh || !isDefault) {
 		out = append(out, folder...)
 	}
 	return out
