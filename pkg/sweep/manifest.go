@@ -124,6 +124,10 @@ func (p *planner) checkBestOver() error {
 	}
 	p.bestOver = k.Path
 	p.addFreshSeeds()
+	if runs := len(p.seeds) * len(p.arms); runs > maxRuns {
+		return planErrorf("%d runs with the fresh seeds of the comparison (best_over): a sweep has at most %d (give fewer "+
+			"seeds, or --reuse-choice)", runs, maxRuns)
+	}
 	return nil
 }
 

@@ -236,6 +236,8 @@ func TestPlanProblems(t *testing.T) {
 		{"best over an unknown key", "arms: [{name: a, set: {weight_decay: 0.1}}, {name: b}]\naxes: [{key: lr, values: [1e-3, 3e-3]}]\nbest_over: lrr\n", PlanOptions{}, []string{`best_over: unknown key "lrr"`}},
 		{"best over no axis", "arms: [{name: a, set: {weight_decay: 0.1}}, {name: b}]\naxes: [{key: lr, values: [1e-3, 3e-3]}]\nbest_over: group_size\n", PlanOptions{}, []string{"rollout.group_size is no axis of this sweep"}},
 		{"best over the only axis", "axes: [{key: lr, values: [1e-3, 3e-3]}]\nbest_over: lr\n", PlanOptions{}, []string{"nothing is left to compare"}},
+		{"too many runs with fresh seeds", "arms: [{name: a}, {name: b, set: {beta: 1}}]\naxes: [{key: lr, values: [1, 2]}]\nbest_over: lr\nseeds: 2000",
+			PlanOptions{}, []string{"16000 runs with the fresh seeds", "a sweep has at most 10000"}},
 		{"too many runs", "axes: [{key: lr, values: [1, 2]}]\nseeds: 10000", PlanOptions{}, []string{"a sweep has at most 10000"}},
 	}
 	for _, test := range tests {
