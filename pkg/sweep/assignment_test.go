@@ -112,6 +112,18 @@ func TestReuseChoice(t *testing.T) {
 	}
 }
 
+// The file of a part does not promise looks that it can't have, at fresh seeds.
+func TestRequestOfLooksAtFreshSeeds(t *testing.T) {
+	seeds, looks, _, err := ParseLooks("2..4")
+	expect.OK(t, err)
+	p := newAssignment(t, Assignment{Options: PlanOptions{Seeds: seeds, Looks: looks}})
+	for i, want := range []string{"repeat with: grpo ablate this-file\n", "without the looks"} {
+		if text := string(p.Parts[i].Request); !strings.Contains(text, want) {
+			t.Errorf("part %d lacks %q:\n%s", i, want, text)
+		}
+	}
+}
+
 // TestAssignmentPerArm: every comparison is crossed with the rates, and no
 // caveat is about a shared one.
 func TestAssignmentPerArm(t *testing.T) {

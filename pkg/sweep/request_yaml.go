@@ -292,6 +292,7 @@ func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 		}
 		f.Axes = append(f.Axes, axisForm{yamldoc.Line(a.Key), yamldoc.Line(a.Label), values})
 	}
+	head := "# written by grpo; repeat with: grpo ablate this-file\n"
 	seeds := m.Seeds
 	switch c := m.ChosenOn(); {
 	case c > 0 && len(m.Looks) == 2: // the fresh seeds follow from these
@@ -301,12 +302,15 @@ func (p *planner) request(m sweepdir.Manifest) ([]byte, error) {
 		}
 	case len(m.Looks) > 0 && slices.Equal(seeds, FirstSeeds(len(seeds))):
 		f.Seeds, seeds = plain(LooksText(m.Looks)), nil
+	case len(m.Looks) > 0: // a file can't plan looks at other seeds than the first
+		head = "# written by grpo; grpo ablate this-file trains all of these seeds, without the looks at them that\n" +
+			"# grpo assignment has planned: repeat that command\n"
 	}
 	for _, s := range seeds {
 		f.Seeds.Content = append(f.Seeds.Content, plain(strconv.FormatUint(s, 10)))
 	}
 
-	b := bytes.NewBufferString("# written by grpo; repeat with: grpo ablate this-file\n")
+	b := bytes.NewBufferString(head)
 	e := yaml.NewEncoder(b)
 	e.SetIndent(2)
 	if err := e.Encode(f); err != nil {
