@@ -138,3 +138,48 @@ func TestWriteFolderCopiesSentencePiece(t *testing.T) {
 		t.Errorf("tokenizer.model is %q, %v", data, err)
 	}
 }
+
+// A tied network may come with a copy of its embedding as the head, but not with another head.
+func TestTiedHead(t *testing.T) {
+	const embed, head = "model.embed_tokens.weight", "lm_head.weight"
+	source := decodertest.Folder(t)
+	f, err := safetensors.ReadFile(filepath.Join(source, hf.SingleFile))
+	expect.OK(t, err)
+	weights, _ := f.Get(embed)
+	other := slices.Clone(weights.Data)
+	other[len(other)-1]++
+	for _, sharded := range []bool{false, true} {
+		for want, data := range map[string][]float32{"": weights.Data, "set tie_word_embeddings to false": other} {
+			dir := filepath.Join(t.TempDir(), "source")
+			expect.OK(t, os.CopyFS(dir, os.DirFS(source)))
+			write := func(name string, tensors ...safetensors.Tensor) {
+				data, err := safetensors.Encode(tensors, nil)
+				expect.OK(t, err)
+				expect.OK(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
+			}
+			added := safetensors.Tensor{Name: head, Shape: weights.Shape, Data: data}
+			if sharded {
+				expect.OK(t, os.Remove(filepath.Join(dir, hf.SingleFile)))
+				index := map[string]string{head: "2.safetensors"}
+				for _, x := range f.Tensors {
+					index[x.Name] = "1.safetensors"
+				}
+				text, err := json.Marshal(map[string]any{"weight_map": index})
+				expect.OK(t, err)
+				expect.OK(t, os.WriteFile(filepath.Join(dir, hf.IndexFile), text, 0o644))
+				write("1.safetensors", f.Tensors...)
+				write("2.safetensors", added)
+			} else {
+				write(hf.SingleFile, append(slices.Clone(f.Tensors), added)...)
+			}
+			c, err := hf.Open(dir)
+			expect.OK(t, err)
+			if _, err = c.Read(embed); want == "" {
+				expect.OK(t, err)
+			} else {
+				expect.Error(t, err, want)
+			}
+			expect.OK(t, c.Close())
+		}
+	}
+}

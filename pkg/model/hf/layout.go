@@ -88,9 +88,12 @@ type Tensor struct {
 	Shape      []int
 }
 
+// The embedding and the head, which are one tensor in a tied network.
+const embedWeight, headWeight = "model.embed_tokens.weight", "lm_head.weight"
+
 // Tensors lists the tensors of a network in the order of the forward pass.
 func (c *Config) Tensors() []Tensor {
-	out := []Tensor{{"model.embed_tokens.weight", "token_embd.weight", []int{c.Vocab, c.Hidden}}}
+	out := []Tensor{{embedWeight, "token_embd.weight", []int{c.Vocab, c.Hidden}}}
 	block := c.Block()
 	for i := range c.Layers {
 		for _, p := range block {
@@ -99,7 +102,7 @@ func (c *Config) Tensors() []Tensor {
 	}
 	out = append(out, Tensor{"model.norm.weight", "output_norm.weight", []int{c.Hidden}})
 	if !c.Tied {
-		out = append(out, Tensor{"lm_head.weight", "output.weight", []int{c.Vocab, c.Hidden}})
+		out = append(out, Tensor{headWeight, "output.weight", []int{c.Vocab, c.Hidden}})
 	}
 	if c.Score {
 		out = append(out, Tensor{ScoreWeight, ScoreWeight, []int{1, c.Hidden}})

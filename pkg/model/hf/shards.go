@@ -18,6 +18,7 @@ import (
 type shards struct {
 	dir    string
 	fileOf map[string]string // by tensor; nil for a single file
+	head   string            // the file of a head besides the embedding of a tied network; empty without
 	name   string
 	file   *safetensors.Reader
 	unmap  func() error
@@ -53,6 +54,9 @@ func (s *shards) check(c *Config) error {
 					other)
 			}
 			found[t.Name] = t.Shape
+			if t.Name == headWeight && c.Tied && !c.Score {
+				s.head = file
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.fileOf)) {
@@ -121,24 +125,8 @@ func (s *shards) read(name string, shape []int, out []float32) error {
 			return fmt.Errorf("%s does not list it", IndexFile)
 		}
 	}
-	if s.name != file {
-		if err := s.close(); err != nil {
-			return err
-		}
-		path := at(s.dir, file)
-		data, unmap, err := mapFile(path, regular.Open)
-		if err != nil {
-			return err
-		}
-		s.unmap = unmap
-		f, err := safetensors.NewReader(path, bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			return err
-		}
-		s.name, s.file, s.shapes = file, f, make(map[string][]int, len(f.Tensors))
-		for _, t := range f.Tensors {
-			s.shapes[t.Name] = t.Shape
-		}
+	if err := s.open(file); err != nil {
+		return err
 	}
 	found, ok := s.shapes[name]
 	if !ok {
@@ -147,7 +135,43 @@ func (s *shards) read(name string, shape []int, out []float32) error {
 	if !slices.Equal(found, shape) {
 		return fmt.Errorf("its shape is %v, want %v", found, shape)
 	}
-	return s.file.Into(name, out)
+	if err := s.file.Into(name, out); err != nil || name != embedWeight || s.head == "" {
+		return err
+	}
+	if err := s.open(s.head); err != nil {
+		return err
+	}
+	same, err := s.file.Equal(headWeight, out)
+	if err == nil && !same {
+		err = fmt.Errorf("%s differs from it, but config.json says that the two are one (tie_word_embeddings is true, or "+
+			"left out and true for this network): set tie_word_embeddings to false there", headWeight)
+	}
+	return err
+}
+
+// open maps a file, unless it is the one read last.
+func (s *shards) open(file string) error {
+	if s.name == file {
+		return nil
+	}
+	if err := s.close(); err != nil {
+		return err
+	}
+	path := at(s.dir, file)
+	data, unmap, err := mapFile(path, regular.Open)
+	if err != nil {
+		return err
+	}
+	s.unmap = unmap
+	f, err := safetensors.NewReader(path, bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return err
+	}
+	s.name, s.file, s.shapes = file, f, make(map[string][]int, len(f.Tensors))
+	for _, t := range f.Tensors {
+		s.shapes[t.Name] = t.Shape
+	}
+	return nil
 }
 
 func (s *shards) close() (err error) {

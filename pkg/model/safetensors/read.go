@@ -118,7 +118,27 @@ func (r *Reader) Into(name string, data []float32) error {
 	case len(data) != e.elements:
 		return fmt.Errorf("shape %v has %d elements, want %d", e.shape, e.elements, len(data))
 	}
-	return readData(io.NewSectionReader(r.r, r.start+int64(e.begin), int64(e.end-e.begin)), e, r.buf, data)
+	return readData(r.data(e), e, r.buf, data)
+}
+
+// Equal reports whether the elements of a tensor are those of data. Only a part of them is in memory.
+func (r *Reader) Equal(name string, data []float32) (bool, error) {
+	e := r.entries[name]
+	if len(data) != e.elements {
+		return false, nil
+	}
+	in, part := r.data(e), make([]float32, min(len(data), chunk))
+	for want := range slices.Chunk(data, chunk) {
+		have := part[:len(want)]
+		if err := readData(in, e, r.buf, have); err != nil || !slices.Equal(have, want) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (r *Reader) data(e entry) io.Reader {
+	return io.NewSectionReader(r.r, r.start+int64(e.begin), int64(e.end-e.begin))
 }
 
 // all reads the whole file.
