@@ -90,10 +90,10 @@ func (r *repo) choose(gguf string) ([]string, error) {
 		}
 	}
 	switch {
+	case r.has(hf.SingleFile): // first, as in transformers
+		return append(out, hf.SingleFile), nil
 	case r.has(hf.IndexFile):
 		return append(out, hf.IndexFile), nil
-	case r.has(hf.SingleFile):
-		return append(out, hf.SingleFile), nil
 	case r.has(hf.AdapterConfigFile) && r.has(hf.AdapterWeightsFile):
 		return append(out, hf.AdapterWeightsFile), nil
 	case len(ggufs) > 0:

@@ -126,10 +126,12 @@ func TestPullShardsAdaptersAndGGUF(t *testing.T) {
 	for _, name := range []string{"m-1.safetensors", "m-2.safetensors", "m-3.safetensors"} {
 		s.Files["org/shards/"+name] = []byte(name)
 	}
+	s.Files["org/both/model.safetensors"], s.Files["org/both/model.safetensors.index.json"] = []byte("x"), []byte("{}")
 	s.Files["org/peft/adapter_config.json"], s.Files["org/peft/adapter_model.safetensors"] = []byte("{}"), []byte("x")
 	s.Files["org/gguf/a.gguf"], s.Files["org/gguf/b.gguf"], s.Files["org/gguf/sub/c.gguf"] = []byte("a"), []byte("b"), []byte("c")
 	for name, want := range map[string]string{
 		"org/shards":      "config.json,m-1.safetensors,m-2.safetensors,model.safetensors.index.json",
+		"org/both":        "model.safetensors",
 		"org/peft":        "adapter_config.json,adapter_model.safetensors",
 		"org/gguf/b.gguf": "b.gguf",
 	} {
@@ -220,6 +222,7 @@ func TestPullModelErrors(t *testing.T) {
 			}
 		}, want: "it names no commit"},
 		{name: "a shard that is a path", prepare: func(s *hubtest.Server, _ *Client) {
+			delete(s.Files, "org/tiny/model.safetensors")
 			s.Files["org/tiny/model.safetensors.index.json"] = []byte(`{"weight_map":{"a":"../../x.safetensors"}}`)
 		}, want: "../../x.safetensors is not the name of a safetensors file"},
 		{name: "another network", prepare: func(s *hubtest.Server, _ *Client) {

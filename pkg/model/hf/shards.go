@@ -2,7 +2,9 @@ package hf
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -92,15 +94,17 @@ func (c *Config) checkShapes(found map[string][]int) error {
 }
 
 func newShards(dir string) (*shards, error) {
+	// As in transformers, a single file comes before an index beside it.
+	missing := regular.Check(at(dir, SingleFile), maxShard)
+	if missing == nil {
+		return &shards{dir: dir}, nil
+	}
 	data, err := optional(dir, IndexFile)
 	if err != nil {
 		return nil, err
 	}
-	if data == nil {
-		if err := regular.Check(at(dir, SingleFile), maxShard); err != nil {
-			return nil, fmt.Errorf("a Hugging Face folder needs %s or %s: %w", SingleFile, IndexFile, err)
-		}
-		return &shards{dir: dir}, nil
+	if data == nil || !errors.Is(missing, fs.ErrNotExist) {
+		return nil, fmt.Errorf("a Hugging Face folder needs %s or %s: %w", SingleFile, IndexFile, missing)
 	}
 	var index struct {
 		WeightMap map[string]string `json:"weight_map"`

@@ -187,6 +187,10 @@ func TestHalfOfASurrogatePair(t *testing.T) {
 			text = strings.Replace(string(data), "{", `{"x":"\ud83d",`, 1)
 		}
 		expect.OK(t, os.WriteFile(path, []byte(text), 0o644))
+		if name == hf.IndexFile { // not read beside a single file of weights
+			expect.OK(t, expect.Err(hf.Open(dir)))
+			expect.OK(t, os.Remove(filepath.Join(dir, hf.SingleFile)))
+		}
 		if _, err := hf.Open(dir); err == nil || !strings.Contains(err.Error(), "surrogate") {
 			t.Errorf("%s: error %v", name, err)
 		}
