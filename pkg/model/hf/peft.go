@@ -88,6 +88,8 @@ type Adapter struct {
 	Dir string
 	// Base is base_model_name_or_path: the model that the adapters were trained on.
 	Base string
+	// Revision is that of a base on the Hub; empty for the default.
+	Revision string
 }
 
 // IsAdapter reports whether path is a PEFT folder.
@@ -99,7 +101,7 @@ func IsAdapter(path string) bool {
 // irrelevant are the settings of adapter_config.json that do not change what adapters
 // compute: labels, how they are trained, and parameters of methods that are off.
 var irrelevant = []string{
-	"auto_mapping", "inference_mode", "lora_dropout", "megatron_core", "peft_version", "qalora_group_size", "revision",
+	"auto_mapping", "inference_mode", "lora_dropout", "megatron_core", "peft_version", "qalora_group_size",
 	"layers_pattern", "eva_config", "runtime_config", "ensure_weight_tying",
 }
 
@@ -123,15 +125,16 @@ func parseAdapter(data []byte) (*Adapter, error) {
 		return nil, err
 	}
 	var f struct {
-		Type    string          `json:"peft_type"`
-		Task    string          `json:"task_type"`
-		Base    string          `json:"base_model_name_or_path"`
-		Bias    string          `json:"bias"`
-		Rank    int             `json:"r"`
-		Alpha   float64         `json:"lora_alpha"`
-		RSLoRA  bool            `json:"use_rslora"`
-		Init    json.RawMessage `json:"init_lora_weights"`
-		Targets json.RawMessage `json:"target_modules"`
+		Type     string          `json:"peft_type"`
+		Task     string          `json:"task_type"`
+		Base     string          `json:"base_model_name_or_path"`
+		Revision string          `json:"revision"`
+		Bias     string          `json:"bias"`
+		Rank     int             `json:"r"`
+		Alpha    float64         `json:"lora_alpha"`
+		RSLoRA   bool            `json:"use_rslora"`
+		Init     json.RawMessage `json:"init_lora_weights"`
+		Targets  json.RawMessage `json:"target_modules"`
 	}
 	f.Bias, f.Task = "none", "CAUSAL_LM"
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -155,7 +158,7 @@ func parseAdapter(data []byte) (*Adapter, error) {
 	case !positive(f.Alpha):
 		return nil, fmt.Errorf("lora_alpha is %v; it must be more than 0 and in the range of float32", f.Alpha)
 	}
-	for _, name := range []string{"peft_type", "task_type", "base_model_name_or_path", "bias", "r", "lora_alpha",
+	for _, name := range []string{"peft_type", "task_type", "base_model_name_or_path", "revision", "bias", "r", "lora_alpha",
 		"use_rslora", "init_lora_weights", "target_modules"} {
 		delete(settings, name)
 	}
@@ -169,7 +172,7 @@ func parseAdapter(data []byte) (*Adapter, error) {
 		}
 	}
 	targets, err := targetsOf(f.Targets)
-	return &Adapter{LoRA: LoRA{f.Rank, f.Alpha, targets, f.RSLoRA}, Base: f.Base}, err
+	return &Adapter{LoRA: LoRA{f.Rank, f.Alpha, targets, f.RSLoRA}, Base: f.Base, Revision: f.Revision}, err
 }
 
 // targetsOf reads target_modules, in the order of [Targets].
@@ -198,7 +201,7 @@ func targetsOf(raw json.RawMessage) ([]string, error) {
 }
 
 // BasePath finds the base model: its path as written, relative to the adapters' folder
-// or to the working directory, or its name in the Hugging Face cache.
+// or to the working directory, or its name in the Hugging Face cache, with the revision.
 func (a *Adapter) BasePath() (string, error) {
 	paths := []string{a.Base}
 	if !filepath.IsAbs(a.Base) {
@@ -209,14 +212,21 @@ func (a *Adapter) BasePath() (string, error) {
 			return path, nil
 		}
 	}
-	if n, ok := hubcache.Parse(a.Base); ok {
+	name := a.Base
+	n, ok := hubcache.Parse(name)
+	if ok && a.Revision != "" {
+		n.Revision = a.Revision
+		name = n.String()
+		n, ok = hubcache.Parse(name) // a revision may be no part of a path
+	}
+	if ok {
 		if path, _, err := hubcache.Find(n, os.Getenv); err == nil {
 			return path, nil
 		}
 	}
 	return "", fmt.Errorf("open adapter %s: its base model %s is not a path on this machine, nor a model in the "+
 		"Hugging Face cache: name the folder or the GGUF file of that model with --set model.adapter_base=PATH", a.Dir,
-		textutil.Quote(a.Base))
+		textutil.Quote(name))
 }
 
 // Read reads the weights of the adapters, in the order of [Config.AdapterTensors]; c is
