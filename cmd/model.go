@@ -233,7 +233,7 @@ DIR must not exist or must be empty, and appears only when it is complete.`,
 	choiceVar(c, &o.Dtype, "dtype", "f32", "type", []string{"f32", "bf16"}, "type of the weights: `f32|bf16`")
 	addWhich(c, &o.Which, "best", "")
 	c.Flags().BoolVar(&o.Merge, "merge", false, "add the adapters to the weights of their base model")
-	c.Flags().StringVar(&o.AdapterBase, "adapter-base", "", "base `model` of a PEFT folder, if not the one that it names")
+	c.Flags().StringVar(&o.AdapterBase, "adapter-base", "", "base `model` of the adapters, if not the one that they name")
 	addJSON(c, &o.json)
 	return c
 }

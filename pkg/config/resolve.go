@@ -236,7 +236,7 @@ func (l *Loaded[T]) useCheckpoints(opts LoadOptions, broken map[string]bool) (pr
 			have.value.Set(want.value)
 		}
 	case base.value.String() != "":
-		problems = append(problems, fmt.Sprintf("%s has no effect: model.init (%s) is not a PEFT folder",
+		problems = append(problems, fmt.Sprintf("%s has no effect: model.init (%s) has no adapters",
 			show("model.adapter_base"), keys.find(init).value))
 	}
 	for i, path := range []string{"model.hidden_size", "model.num_layers"} {

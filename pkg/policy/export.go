@@ -23,7 +23,7 @@ type ExportOptions struct {
 	Out   string // the new folder
 	Dtype string // "f32" or "bf16"
 	Merge bool   // add adapters to the weights of their base
-	// AdapterBase is the base of a PEFT folder that names none: see [config.Model].
+	// AdapterBase is the base of adapters, if not the one that they name: see [config.Model].
 	AdapterBase string
 	// Disk accepts or rejects the bytes to write below a folder; nil accepts all.
 	Disk func(dir string, bytes float64) error
@@ -69,6 +69,8 @@ func Export(ctx context.Context, o ExportOptions) (out *Exported, err error) {
 			"a model; the safetensors file itself can be read with PyTorch", path))
 	case s.lora == nil && o.Merge:
 		return nil, config.Invalid(fmt.Errorf("%s has no adapters to merge (leave --merge out)", path))
+	case s.lora == nil && o.AdapterBase != "":
+		return nil, config.Invalid(fmt.Errorf("%s has no adapters, which --adapter-base is for (leave it out)", path))
 	}
 	c, err := hf.Open(s.base)
 	if err != nil {

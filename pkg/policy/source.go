@@ -72,6 +72,9 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 	if lora.Rank == 0 {
 		lora = own.LoRA
 	}
+	if lora.Rank > 0 && adapterBase != "" {
+		return onBase(init, adapterBase, lora, depth)
+	}
 	s, err := follow(own.Model.Init, own.Model.AdapterBase, depth+1)
 	switch {
 	case s == nil || err != nil:
@@ -138,18 +141,22 @@ func followAdapter(dir, base string, depth int) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+	return onBase(dir, base, config.LoRA(a.LoRA), depth)
+}
+
+// onBase follows the base of adapters, which are in a PEFT folder or in the file of a run.
+func onBase(adapter, base string, lora config.LoRA, depth int) (*source, error) {
 	s, err := follow(base, "", depth+1)
 	switch {
 	case err != nil:
 		return nil, err
 	case s == nil:
 		return nil, fmt.Errorf("open adapter %s: its base model %s is not a Hugging Face folder (with config.json and "+
-			"tokenizer.json) or a GGUF file (name another with --set model.adapter_base=PATH)", dir, base)
+			"tokenizer.json) or a GGUF file (name another with --set model.adapter_base=PATH)", adapter, base)
 	case s.lora != nil:
-		return nil, fmt.Errorf("open adapter %s: its base model %s has adapters itself: merge them first", dir, base)
+		return nil, fmt.Errorf("open adapter %s: its base model %s has adapters itself: merge them first", adapter, base)
 	}
-	lora := config.LoRA(a.LoRA)
-	s.lora, s.adapter = &lora, dir
+	s.lora, s.adapter = &lora, adapter
 	return s, nil
 }
 
