@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -178,7 +179,7 @@ func (s *source) exportAdapters(c *hf.Checkpoint) (hf.Folder, []safetensors.Tens
 		load := func() ([]float32, error) { return t.Data, nil }
 		tensors = append(tensors, safetensors.Tensor{Name: t.Name, Shape: t.Shape, Load: load})
 	}
-	folder, err := hf.AdapterFolder(base, hf.LoRA(*s.lora))
+	folder, err := s.adapterFolder(base, *s.lora)
 	return folder, tensors, err
 }
 
@@ -205,7 +206,7 @@ func (m *Model) Folder(reward bool) (*Folder, error) {
 		return nil, nil
 	}
 	if m.LoRA.Rank > 0 {
-		f, err := hf.AdapterFolder(m.source.baseName(), hf.LoRA(m.LoRA))
+		f, err := m.source.adapterFolder(cmp.Or(m.source.weights, m.source.base), m.LoRA)
 		return &Folder{f}, err
 	}
 	checkpoint, err := hf.Open(m.source.base)

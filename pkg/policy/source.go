@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"grpo/internal/hubcache"
 	"grpo/internal/regular"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
@@ -21,6 +21,7 @@ import (
 // source is where the parameters of a Llama or Qwen policy come from.
 type source struct {
 	base    string       // a Hugging Face folder or a GGUF file
+	hub     string       // the name that base was found by in the Hugging Face cache; empty for a path
 	weights string       // the file of a run that trained all weights; empty: those of base
 	lora    *config.LoRA // of adapters that exist; nil without
 	adapter string       // their PEFT folder, or the file of the run that trained them
@@ -39,7 +40,8 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 		return nil, fmt.Errorf("open model %s: more than %d runs were started from one another, or from themselves",
 			init, maxSources)
 	}
-	init, err := local(init)
+	name := init
+	init, err := local(name)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +52,11 @@ func follow(init, adapterBase string, depth int) (*source, error) {
 	case hf.IsAdapter(init): // first: trainers put the tokenizer beside adapters
 		return followAdapter(init, adapterBase, depth)
 	case decoder.IsCheckpoint(init):
-		return &source{base: init}, nil
+		s := &source{base: init}
+		if name != init {
+			s.hub = name
+		}
+		return s, nil
 	case filepath.Base(init) == rundir.ModelFile:
 	case filepath.Base(dir) == rundir.CheckpointDir:
 		// The best weights of a run that trained all are a folder with the network's shape and
@@ -129,14 +135,21 @@ func lostStart(weights string) error {
 	return nil
 }
 
-// baseName is the path of the model that adapters of this source belong to.
-func (s *source) baseName() string { return cmp.Or(s.weights, s.base) }
+// adapterFolder is the PEFT folder of adapters of this source. Like PEFT it names a base on the Hub by its name there.
+func (s *source) adapterFolder(base string, lora config.LoRA) (hf.Folder, error) {
+	var revision string
+	if n, ok := hubcache.Parse(s.hub); ok && s.weights == "" {
+		revision, n.Revision = n.Revision, ""
+		base = n.String()
+	}
+	return hf.AdapterFolder(base, revision, hf.LoRA(lora))
+}
 
 // followAdapter follows a PEFT folder to its base.
 func followAdapter(dir, base string, depth int) (*source, error) {
 	a, err := hf.ReadAdapter(dir)
 	if err == nil && base == "" {
-		base, err = a.BasePath()
+		base, err = a.BaseModel()
 	}
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func adapterFolder(t *testing.T, base, name string, settings map[string]any, cha
 	if change != nil {
 		change(tensors)
 	}
-	folder, err := hf.AdapterFolder(name, l)
+	folder, err := hf.AdapterFolder(name, "", l)
 	expect.OK(t, err)
 	if settings != nil {
 		var all map[string]any

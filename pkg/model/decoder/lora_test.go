@@ -331,7 +331,7 @@ func TestGoldenAdapterFolder(t *testing.T) {
 			dir = filepath.Join(keep, c.Name)
 			expect.OK(t, os.MkdirAll(dir, 0o755))
 		}
-		folder, err := hf.AdapterFolder("../base", l)
+		folder, err := hf.AdapterFolder("../base", "", l)
 		if err == nil {
 			err = folder.Write(dir, "F32", tensors, nil)
 		}

@@ -200,9 +200,9 @@ func targetsOf(raw json.RawMessage) ([]string, error) {
 	return out, nil
 }
 
-// BasePath finds the base model: its path as written, relative to the adapters' folder
+// BaseModel finds the base model: its path as written, relative to the adapters' folder
 // or to the working directory, or its name in the Hugging Face cache, with the revision.
-func (a *Adapter) BasePath() (string, error) {
+func (a *Adapter) BaseModel() (string, error) {
 	paths := []string{a.Base}
 	if !filepath.IsAbs(a.Base) {
 		paths = []string{filepath.Join(a.Dir, a.Base), a.Base}
@@ -220,8 +220,8 @@ func (a *Adapter) BasePath() (string, error) {
 		n, ok = hubcache.Parse(name) // a revision may be no part of a path
 	}
 	if ok {
-		if path, _, err := hubcache.Find(n, os.Getenv); err == nil {
-			return path, nil
+		if _, _, err := hubcache.Find(n, os.Getenv); err == nil {
+			return name, nil
 		}
 	}
 	return "", fmt.Errorf("open adapter %s: its base model %s is not a path on this machine, nor a model in the "+
@@ -276,13 +276,18 @@ func (a *Adapter) Read(c *Config, base string) ([]safetensors.Tensor, error) {
 }
 
 // AdapterFolder returns the files of a PEFT folder besides the weights, whose tensors are those
-// of [Config.AdapterTensors]. base is the path or the name of the base model.
-func AdapterFolder(base string, l LoRA) (Folder, error) {
-	config, err := toJSON(map[string]any{
-		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": base, "inference_mode": true,
+// of [Config.AdapterTensors]. base is the path of the base model, or its name on the Hub, which may have a revision.
+func AdapterFolder(base, revision string, l LoRA) (Folder, error) {
+	settings := map[string]any{
+		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": base, "revision": nil,
+		"inference_mode": true,
 		"r": l.Rank, "lora_alpha": l.Alpha, "use_rslora": l.UseRSLoRA, "target_modules": l.Targets,
 		"lora_dropout": 0, "bias": "none", "fan_in_fan_out": false, "init_lora_weights": true, "use_dora": false,
 		"modules_to_save": nil, "rank_pattern": map[string]int{}, "alpha_pattern": map[string]float64{},
-	})
+	}
+	if revision != "" {
+		settings["revision"] = revision
+	}
+	config, err := toJSON(settings)
 	return Folder{AdapterConfigFile: config}, err
 }
