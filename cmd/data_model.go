@@ -67,7 +67,7 @@ func showPrompts(_ context.Context, s *State, o *dataShowOptions) error {
 	if err != nil {
 		return err
 	}
-	p, err := infer.ShowPrompts(l.Config, o.split, o.n)
+	p, err := infer.ShowPrompts(infer.Options{Config: l.Config, Note: noteTo(s)}, o.split, o.n)
 	if err != nil {
 		return missingInput(err)
 	}

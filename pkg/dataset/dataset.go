@@ -30,8 +30,7 @@ type Splits struct {
 	Sets []Set // more problems to evaluate on, read from files (eval.sets)
 
 	Overlap int      // questions of Train that are also in SFT
-	Skipped int      // broken lines that were skipped (data.skip_bad)
-	Cut     []string // notes on files that were cut to their first problems, or share problems
+	Notes   []string // on files with broken lines, that were cut to their first problems, or share problems
 }
 
 // Set is a set of evaluation problems from a file.
@@ -156,7 +155,7 @@ func load(d config.Data, a gsm8k.Answers, final int, sft bool) (*Splits, error) 
 		}
 	}
 	if n := gsm8k.Overlap(p.Val, p.Test); n > 0 {
-		p.Cut = append(p.Cut, fmt.Sprintf("%d questions of the test file are also in the validation file: on these the test "+
+		p.Notes = append(p.Notes, fmt.Sprintf("%d questions of the test file are also in the validation file: on these the test "+
 			"problems say nothing more", n))
 	}
 	p.cutVal(curve)
@@ -206,9 +205,12 @@ func (p *Splits) read(path, key, size string, limit int, opt gsm8k.ReadOptions) 
 	if err != nil {
 		return nil, config.Invalid(err)
 	}
-	p.Skipped += report.Skipped
+	if report.Skipped > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: %d of %d problems were skipped (data.skip_bad), the first: %s",
+			path, report.Skipped, report.Lines, report.FirstBad))
+	}
 	if limit > 0 && len(problems) > limit {
-		p.Cut = append(p.Cut, fmt.Sprintf("%s: using the first %d of %d problems (%s)",
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: using the first %d of %d problems (%s)",
 			path, limit, len(problems), size))
 		problems = problems[:limit]
 	}

@@ -66,15 +66,15 @@ func TestFinalProblems(t *testing.T) {
 	for size, want := range map[string]string{"0": "(data.val_size 8; 0 = all)", "12": "(eval.final_size 12)"} {
 		p, err := Of(configOf(t, append(files, "data.val_size=8", "eval.final_size="+size)...))
 		expect.OK(t, err)
-		if len(p.Cut) != 1 || !strings.Contains(p.Cut[0], want) {
-			t.Errorf("eval.final_size %s: notes %q, want %q", size, p.Cut, want)
+		if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], want) {
+			t.Errorf("eval.final_size %s: notes %q, want %q", size, p.Notes, want)
 		}
 	}
 	more := problemFile(t, "more.jsonl", 17, 9)
 	shared, err := Of(configOf(t, append(files, "data.test_file="+val)...))
 	expect.OK(t, err)
-	if len(shared.Cut) != 1 || !strings.Contains(shared.Cut[0], "30 questions of the test file") {
-		t.Errorf("notes %q on the same validation and test file", shared.Cut)
+	if len(shared.Notes) != 1 || !strings.Contains(shared.Notes[0], "30 questions of the test file") {
+		t.Errorf("notes %q on the same validation and test file", shared.Notes)
 	}
 	overlapping := problemFile(t, "overlapping.jsonl", 110, 5) // not among the first 8
 	for _, tt := range []struct {

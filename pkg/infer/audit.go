@@ -90,7 +90,6 @@ func Audit(ctx context.Context, o AuditOptions) (*Audited, error) {
 	if a.problems, err = s.problems.Split(o.Split); err != nil {
 		return nil, err
 	}
-	s.noteCuts()
 	if n := len(a.problems); o.Problems > 0 && o.Problems < n {
 		a.problems = a.problems[:o.Problems]
 		o.Note(fmt.Sprintf("split %s: using the first %d of %d problems (--problems)", o.Split, o.Problems, n))

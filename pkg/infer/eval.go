@@ -54,7 +54,6 @@ func EvaluateCheckpoint(ctx context.Context, o EvalOptions) (*Evaluated, error) 
 		}
 		sets = []dataset.Set{{Name: o.Split, Problems: chosen}}
 	}
-	s.noteCuts()
 	if err := s.model.CheckEnd(); err != nil {
 		return nil, err
 	}

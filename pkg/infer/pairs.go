@@ -70,7 +70,6 @@ func MakePairs(ctx context.Context, o PairOptions) ([]preference.Pair, *PairsMad
 	if m.set, err = s.problems.Split(o.Split); err != nil {
 		return nil, nil, err
 	}
-	s.noteCuts()
 	if m.encoder, err = s.model.PairEncoder(); err != nil {
 		return nil, nil, err
 	}

@@ -44,7 +44,7 @@ func newSession(o Options) (s *session, err error) {
 	return s, err
 }
 
-// withProblems is newSession with the problems and the template of their prompts.
+// withProblems is newSession with the problems, on which there may be notes, and the template of their prompts.
 func withProblems(o Options) (*session, error) {
 	s, err := newSession(o)
 	if err != nil {
@@ -52,6 +52,9 @@ func withProblems(o Options) (*session, error) {
 	}
 	if s.problems, err = dataset.Of(s.Config); err != nil {
 		return nil, err
+	}
+	for _, note := range s.problems.Notes {
+		s.Note(note)
 	}
 	s.template, err = s.model.Template(s.Config.Data)
 	return s, err
@@ -85,13 +88,6 @@ func (s *session) close() {
 		s.sampler.Close()
 	}
 	s.Network.Close()
-}
-
-// noteCuts notes the files of which only the first problems are used.
-func (s *session) noteCuts() {
-	for _, cut := range s.problems.Cut {
-		s.Note(cut)
-	}
 }
 
 // PromptSet is a set of problems with the limit of their completions in tokens, and the key that sets it.

@@ -3,7 +3,6 @@ package infer
 import (
 	"slices"
 
-	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
@@ -52,8 +51,8 @@ type SplitLength struct {
 
 // ShowPrompts renders and encodes the prompts of a configuration, without the model's
 // weights, and returns the first n of a split.
-func ShowPrompts(cfg config.Config, split string, n int) (*Prompts, error) {
-	s, err := withProblems(Options{Config: cfg})
+func ShowPrompts(o Options, split string, n int) (*Prompts, error) {
+	s, err := withProblems(o)
 	if err != nil {
 		return nil, err
 	}

@@ -108,6 +108,9 @@ func (s *sft) read() (need budget.Memory, err error) {
 	if len(p.SFT) == 0 || len(p.Val) == 0 {
 		return need, fmt.Errorf("load problems: %d to train on, %d to validate on: a run needs both", len(p.SFT), len(p.Val))
 	}
+	for _, note := range p.Notes {
+		s.opts.Note(note)
+	}
 	s.val = p.Val[:min(len(p.Val), c.EvalSize)]
 	if s.model, err = policy.Resolve(c.Model, c.LoRA); err != nil {
 		return need, err

@@ -103,11 +103,8 @@ func (t *trainer) noteObstacles() {
 			t.note("%s: %s", f.path, left)
 		}
 	}
-	if p.Skipped > 0 {
-		t.note("%d broken lines of the problem files were skipped", p.Skipped)
-	}
-	for _, cut := range p.Cut {
-		t.note("%s", cut)
+	for _, note := range p.Notes {
+		t.note("%s", note)
 	}
 	// The recipe of the embedded base model avoids only the evaluation problems of its own
 	// generator seed.
