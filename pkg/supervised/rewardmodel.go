@@ -26,7 +26,7 @@ type RewardModelRecord struct {
 	Device     string `json:"device,omitempty"` // the GPU and its precision; empty on the CPU
 	Init       string `json:"init_sha256"`      // of the weights it starts from
 	Parameters int    `json:"parameters"`
-	// PairsSHA256 and EvalPairsSHA256 are of the files; the second is empty if the held-out pairs are
+	// PairsSHA256 and EvalPairsSHA256 are of the files, empty for pipes; the second is empty if the held-out pairs are
 	// from the first.
 	PairsSHA256     string `json:"pairs_sha256"`
 	EvalPairsSHA256 string `json:"eval_pairs_sha256,omitempty"`
@@ -112,9 +112,6 @@ func (t *rewardTrainer) same(rec *RewardModelRecord) error {
 }
 
 func (t *rewardTrainer) read() (need budget.Memory, err error) {
-	if err := t.hashPairs(); err != nil {
-		return need, err
-	}
 	if t.model, err = policy.Resolve(t.cfg.Model, config.LoRA{}); err != nil {
 		return need, err
 	}
@@ -151,7 +148,7 @@ func (t *rewardTrainer) train(ctx context.Context) (rec *RewardModelRecord, err 
 	rec = &t.rec
 	rec.Name, rec.ConfigHash, rec.Kernel, rec.Device = c.Name, config.Hash(c), t.model.Kernel(), t.Device.String()
 	rec.Parameters, rec.Pairs, rec.EvalPairs, rec.Steps = t.critic.State().Params.Count(), len(t.pairs), len(t.eval), t.n
-	rec.InputFiles = t.files
+	rec.InputFiles, rec.PairsSHA256, rec.EvalPairsSHA256 = t.files, t.files[c.Pairs], t.files[c.EvalPairs]
 	if rec.Initial, _, err = t.evaluate(); err != nil {
 		return nil, err
 	}

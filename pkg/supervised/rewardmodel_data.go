@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"grpo/internal/regular"
 	"grpo/internal/textutil"
 	"grpo/pkg/config"
 	"grpo/pkg/model"
@@ -168,20 +167,4 @@ func rewardBatch(pairs []policy.Pair) *model.Batch {
 		b.Rows = append(b.Rows, policy.RewardRow(prompt, p.Chosen), policy.RewardRow(prompt, p.Rejected))
 	}
 	return b
-}
-
-// hashPairs notes the checksums of the files of pairs.
-func (t *rewardTrainer) hashPairs() (err error) {
-	for _, f := range []struct {
-		path, key string
-		to        *string
-	}{{t.cfg.Pairs, "pairs", &t.rec.PairsSHA256}, {t.cfg.EvalPairs, "eval_pairs", &t.rec.EvalPairsSHA256}} {
-		if f.path == "" {
-			continue
-		}
-		if *f.to, err = regular.SHA256(f.path); err != nil {
-			return config.Invalid(fmt.Errorf("read pairs: %w (%s)", err, f.key))
-		}
-	}
-	return nil
 }
