@@ -127,7 +127,7 @@ func Audit(ctx context.Context, o AuditOptions) (*Audited, error) {
 // open opens the initial policy, and checks that the runs began with it.
 func (a *audit) open() error {
 	s := a.base
-	s.Config.Eval.FinalSamples = a.Samples // for the bound of the memory
+	s.Config.Eval.Samples, s.Config.Eval.FinalSamples = a.Samples, 0 // for the bound of the memory
 	memory := s.Memory
 	s.Memory = func(m budget.Memory) error {
 		m.Parts = append(slices.Clip(m.Parts), budget.Part{What: "the weights of the trained policy",

@@ -2,7 +2,6 @@ package infer
 
 import (
 	"fmt"
-	"slices"
 
 	"grpo/pkg/config"
 	"grpo/pkg/gsm8k"
@@ -67,12 +66,12 @@ func Generate(o GenerateOptions) ([]Generated, error) {
 				"context of %d tokens (shorten it, or ask for fewer)", i+1, len(ids), o.MaxTokens, context))
 		}
 	}
-	all := slices.Repeat(problems, o.N)
-	if err := s.open(o.Seed, o.MaxTokens, false, all); err != nil {
+	s.Config.Eval.Samples, s.Config.Eval.FinalSamples = o.N, 0 // the memory is that of an evaluation
+	if err := s.open(o.Seed, o.MaxTokens, false, problems); err != nil {
 		return nil, err
 	}
 	o.Stop = model.NewStop(s.template.Stop, s.Policy.Decode)
-	o.Watch = o.Progress.Watch("sampling", len(all), o.MaxTokens, nil)
+	o.Watch = o.Progress.Watch("sampling", len(problems)*o.N, o.MaxTokens, nil)
 	out, err := s.sampler.Sample(prompts, o.N, o.Sampling, model.Draws{Stream: rng.New(o.Seed, rng.Rollout)})
 	if err != nil {
 		return nil, err

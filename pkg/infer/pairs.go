@@ -86,7 +86,7 @@ func MakePairs(ctx context.Context, o PairOptions) ([]preference.Pair, *PairsMad
 	longest := slices.SortedFunc(slices.Values(m.set), func(a, b gsm8k.Problem) int {
 		return cmp.Compare(len(b.Question), len(a.Question))
 	})
-	s.Config.Eval.Samples = size // the memory of a batch is that of an evaluation
+	s.Config.Eval.Samples, s.Config.Eval.FinalSamples = size, 0 // the memory of a batch is that of an evaluation
 	if err := s.open(c.Seed, set.MaxTokens, false, longest[:min(m.together, groups, len(longest))]); err != nil {
 		return nil, nil, err
 	}
