@@ -54,6 +54,10 @@ func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 		opt:   model.NewAdamW(s.Params, model.NewAdamWOptions(c.AdamBetas, c.AdamEps, c.WeightDecay)),
 	}
 	st.opt.Pool = s.Pool
+	defer func() { // the next stage has its own
+		st.opt.M.Release()
+		st.opt.V.Release()
+	}()
 	if err := st.loop(ctx); err != nil {
 		return nil, err
 	}

@@ -134,6 +134,53 @@ func TestSFTOfADecoder(t *testing.T) {
 	}
 }
 
+// device stands for the memory of a GPU: an update places the moments there.
+type device struct {
+	model.Storage // nil
+	moments       []*model.Params
+}
+
+func (d *device) Pull() error  { return nil }
+func (d *device) Push() error  { return nil }
+func (d *device) Finite() bool { return true }
+func (d *device) Release()     {}
+
+func (d *device) Update(a *model.AdamW, w, g *model.Params, lr, maxNorm float64) (float64, error) {
+	if a.T == 0 {
+		a.M.Store(d)
+		a.V.Store(d)
+		d.moments = append(d.moments, a.M, a.V)
+	}
+	w.Store(nil)
+	defer w.Store(d)
+	return a.Step(w, g, lr, maxNorm)
+}
+
+// onDevice is a run with its weights on a device.
+type onDevice struct {
+	*sft
+	*device
+}
+
+func (o onDevice) build() error {
+	err := o.sft.build()
+	if err == nil {
+		o.Params.Store(o.device)
+	}
+	return err
+}
+
+// A stage leaves no moments in the memory of a GPU.
+func TestSFTReleasesMoments(t *testing.T) {
+	long(t)
+	s, d := &sft{}, &device{}
+	s.cfg, s.opts, s.kind, s.log = config.Resolve(decoderSFT(t, "stages.0.steps=2")), sftOptions(t.TempDir(), 1, &sftLines{}), rundir.KindSFT, SFTLogFile
+	expect.OK(t, expect.Err(s.run(t.Context(), onDevice{s, d})))
+	if len(d.moments) != 2 || d.moments[0].Storage() != nil || d.moments[1].Storage() != nil {
+		t.Errorf("%d moments were placed on the device, and some are still there", len(d.moments))
+	}
+}
+
 // A folder that names itself is no checkpoint.
 func TestDecoderOfItself(t *testing.T) {
 	file := filepath.Join(t.TempDir(), rundir.ModelFile)
