@@ -8,10 +8,13 @@ import (
 	"grpo/internal/textutil"
 	"grpo/pkg/budget"
 	"grpo/pkg/config"
+	"grpo/pkg/dataset"
 	"grpo/pkg/gsm8k"
+	"grpo/pkg/infer"
 	"grpo/pkg/model"
 	"grpo/pkg/policy"
 	"grpo/pkg/rng"
+	"grpo/pkg/rundir"
 	tasks "grpo/pkg/task"
 )
 
@@ -88,10 +91,17 @@ func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, end int, p
 	return sftRow{ids[:first], ids[first:], weights}
 }
 
-// checkContext returns an error if an example to train on, or one of the validation loss, is longer
-// than the model's context.
+// checkContext returns an error if an example to train on, one of the validation loss, or a prompt of the
+// evaluations with its completion is longer than the model's context.
 func (s *sft) checkContext() error {
 	limit, tok := s.model.Context, s.model.Tokenizer
+	for _, set := range []dataset.Set{{Name: rundir.SplitVal, Problems: s.val},
+		{Name: rundir.SplitUnseen, Problems: s.problems.Unseen}} {
+		if err := infer.CheckContext(s.model, s.template,
+			infer.PromptSet{Set: set, MaxTokens: s.cfg.EvalTokens, Key: "eval_tokens"}); err != nil {
+			return err
+		}
+	}
 	for i := range s.cfg.Stages {
 		if limit == 0 {
 			break

@@ -113,8 +113,8 @@ func TestSFTStopsEarly(t *testing.T) {
 	}
 }
 
-// The validation loss is of answers in the form that the stage trains on; one that is longer than the
-// model's context is found before the run.
+// The validation loss is of answers in the form that the stage trains on. What is longer than the model's context is
+// found before the run, in the prompts of its last evaluation too.
 func TestSFTValidationExamples(t *testing.T) {
 	long(t)
 	cfg := config.Resolve(decoderSFT(t, "stages.0.early_stopping_patience=1"))
@@ -134,8 +134,15 @@ func TestSFTValidationExamples(t *testing.T) {
 		}
 	}
 	expect.OK(t, s.checkContext())
-	s.val[0].Question = strings.Repeat("word ", 200)
-	expect.Error(t, s.checkContext(), `"word word`)
+	long := strings.Repeat("word ", 200)
+	for what, q := range map[string]*string{"val": &s.val[0].Question, "unseen": &problems.Unseen[0].Question, "word": &problems.SFT[0].Question} {
+		was := *q
+		*q = long
+		expect.Error(t, s.checkContext(), `"`+what)
+		*q = was
+	}
+	s.val[0].Answer = long + s.val[0].Answer
+	expect.Error(t, s.checkContext(), `the prompt and answer of "`)
 }
 
 // problemsOf are the problems and the prompt template of a configuration.
