@@ -18,8 +18,13 @@ import (
 	tasks "grpo/pkg/task"
 )
 
-// corpus returns the examples of a stage, drawn from problems.
-func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err error) {
+// corpus returns the examples of a stage.
+func (s *sft) corpus(i int) ([]gsm8k.Example, error) {
+	return s.draw(i, s.problems.SFT, s.cfg.Stages[i].Examples)
+}
+
+// draw makes up to n examples of a stage's form from problems.
+func (s *sft) draw(i int, problems []gsm8k.Problem, n int) (c []gsm8k.Example, err error) {
 	st, d := s.cfg.Stages[i], s.cfg.Data
 	seed := s.cfg.Seed<<8 + uint64(i)
 	opts := gsm8k.CorpusOptions{
@@ -29,16 +34,16 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 	t, own := d.Builtin(), tasks.CorpusOptions{MaxChars: s.cfg.EvalTokens, Answers: s.cfg.Answers()}
 	switch {
 	case t != nil && st.Corpus == "capability":
-		c = t.CapabilityCorpus(problems, st.Examples, seed, own)
+		c = t.CapabilityCorpus(problems, n, seed, own)
 	case t != nil && st.Corpus == "preference":
-		c = t.PreferenceCorpus(problems, st.Examples, seed, own)
+		c = t.PreferenceCorpus(problems, n, seed, own)
 	case st.Corpus == "capability":
-		c = gsm8k.CapabilityCorpus(problems, st.Examples, seed, opts)
+		c = gsm8k.CapabilityCorpus(problems, n, seed, opts)
 	case st.Corpus == "preference":
-		c = gsm8k.PreferenceCorpus(problems, st.Examples, seed, opts)
+		c = gsm8k.PreferenceCorpus(problems, n, seed, opts)
 	case st.Corpus == "answers":
 		c = gsm8k.AnswerCorpus(problems, s.cfg.Answers())
-		c = c[:min(len(c), st.Examples)]
+		c = c[:min(len(c), n)]
 	default:
 		return nil, fmt.Errorf("stage %q: corpus %q is unknown", st.Name, st.Corpus)
 	}
@@ -50,7 +55,7 @@ func (s *sft) corpus(i int, problems []gsm8k.Problem) (c []gsm8k.Example, err er
 	return c, nil
 }
 
-// validationCorpus returns the examples of a stage's validation loss, at most one for each problem.
+// validationCorpus returns the examples of a stage's validation loss, at most as many as there are problems.
 func (s *sft) validationCorpus(i int) ([]gsm8k.Example, error) {
 	problems := slices.Clone(s.val)
 	if s.cfg.Data.Generated() { // answers of files are in this form already
@@ -58,8 +63,7 @@ func (s *sft) validationCorpus(i int) ([]gsm8k.Example, error) {
 			problems[k].Answer = gsm8k.AnnotationMode(s.cfg.Data.Annotations).Apply(problems[k].Answer)
 		}
 	}
-	c, err := s.corpus(i, problems)
-	return c[:min(len(c), len(s.val))], err
+	return s.draw(i, problems, len(problems))
 }
 
 // sftRow is one example: the tokens before the first that is in the loss, the T tokens
@@ -109,7 +113,7 @@ func (s *sft) checkContext() error {
 		if length := s.cfg.Stages[i].MaxLength; length > 0 && length <= limit {
 			continue // longer ones are cut
 		}
-		corpus, err := s.corpus(i, s.problems.SFT)
+		corpus, err := s.corpus(i)
 		if err == nil && s.cfg.Stages[i].EarlyStoppingPatience > 0 {
 			var validation []gsm8k.Example
 			validation, err = s.validationCorpus(i)
@@ -235,7 +239,7 @@ func larger(a, b model.BatchSize) model.BatchSize {
 // batches finds the largest batches of a stage: those with the most tokens of all that it will draw.
 func (s *sft) batches(i int) (out budget.StageBatches, err error) {
 	c := s.cfg.Stages[i]
-	corpus, err := s.corpus(i, s.problems.SFT)
+	corpus, err := s.corpus(i)
 	if err != nil {
 		return out, err
 	}

@@ -113,20 +113,23 @@ func TestSFTStopsEarly(t *testing.T) {
 	}
 }
 
-// The validation loss is of answers in the form that the stage trains on. What is longer than the model's context is
+// The validation loss is of the answers to all validation problems, in the form that the stage trains on. What is longer than the model's context is
 // found before the run, in the prompts of its last evaluation too.
 func TestSFTValidationExamples(t *testing.T) {
 	long(t)
-	cfg := config.Resolve(decoderSFT(t, "stages.0.early_stopping_patience=1"))
+	cfg := config.Resolve(decoderSFT(t, "stages.0.early_stopping_patience=1", "stages.0.examples=2", "stages.0.batch_size=2"))
 	problems, template := problemsOf(t, cfg)
 	s := &sft{problems: problems, template: template, val: problems.Val}
 	s.cfg, s.model = cfg, modelOf(t, cfg.Model, cfg.LoRA)
 	for name, examples := range map[string]func() ([]gsm8k.Example, error){
-		"training":   func() ([]gsm8k.Example, error) { return s.corpus(0, problems.SFT) },
+		"training":   func() ([]gsm8k.Example, error) { return s.corpus(0) },
 		"validation": func() ([]gsm8k.Example, error) { return s.validationCorpus(0) },
 	} {
 		corpus, err := examples()
 		expect.OK(t, err)
+		if want := map[string]int{"training": 2, "validation": 4}[name]; len(corpus) != want {
+			t.Errorf("%s: %d examples, want %d", name, len(corpus), want)
+		}
 		for _, e := range corpus {
 			if strings.Contains(e.Completion, "<<") {
 				t.Fatalf("%s: %q has annotations", name, e.Completion)
@@ -203,7 +206,7 @@ func TestLargestBatch(t *testing.T) {
 	s.cfg.Stages = []config.Stage{{Corpus: "answers", Examples: 5, Steps: 4, BatchSize: 2, EarlyStoppingPatience: 1}}
 	got, err := s.batches(0)
 	expect.OK(t, err)
-	corpus, err := s.corpus(0, s.problems.SFT)
+	corpus, err := s.corpus(0)
 	expect.OK(t, err)
 	packs, err := s.packs(0, "training", corpus, new(StageRecord))
 	expect.OK(t, err)

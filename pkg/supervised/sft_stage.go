@@ -28,7 +28,7 @@ type sftStage struct {
 // stage trains through stage i.
 func (s *sft) stage(ctx context.Context, i int) (*StageRecord, error) {
 	c := s.cfg.Stages[i]
-	corpus, err := s.corpus(i, s.problems.SFT)
+	corpus, err := s.corpus(i)
 	if err != nil {
 		return nil, err
 	}
