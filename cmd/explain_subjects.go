@@ -63,9 +63,10 @@ func parseMasks(text string) (masks [][]bool, err error) {
 func newExplainAdvantages(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "advantages",
-		Short: "Local, global and hybrid advantages; a group with a tiny std; your own cases",
-		Long: `Advantages shows four prompts with four rewards each under three normalizations,
-and the effect of dividing by the std on a group of nearly equal rewards.
+		Short: "Advantages of GRPO, Dr. GRPO, RFT, MaxRL and others; a group with a tiny std; your own cases",
+		Long: `Advantages shows four prompts with four rewards each under several baselines and
+normalizations, how much each prompt weighs, and the effect of dividing by the std on
+a group of nearly equal rewards.
 
 With --batch it computes the advantages of a file. CS336 assignment 5: "calls" of
 compute_group_normalized_rewards with raw_rewards, group_size, advantage_eps and

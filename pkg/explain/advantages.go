@@ -63,7 +63,7 @@ type PromptStats struct {
 
 // AdvantageForm is one choice of baseline and scale.
 type AdvantageForm struct {
-	Name       string        `json:"name"` // local, global, hybrid
+	Name       string        `json:"name"` // local, global, hybrid, raw, centered, maxrl
 	Baseline   rl.Baseline   `json:"baseline"`
 	Normalizer rl.Normalizer `json:"normalizer"`
 	Advantages [][]float64   `json:"advantages"` // a row for each prompt
@@ -88,13 +88,19 @@ var advantageForms = []AdvantageForm{
 	{Name: "local", Baseline: rl.BaselineGroupMean, Normalizer: rl.NormalizerGroupStd},
 	{Name: "global", Baseline: rl.BaselineBatchMean, Normalizer: rl.NormalizerBatchStd},
 	{Name: "hybrid", Baseline: rl.BaselineGroupMean, Normalizer: rl.NormalizerBatchStd},
+	{Name: "raw", Baseline: rl.BaselineNone, Normalizer: rl.NormalizerNone},
+	{Name: "centered", Baseline: rl.BaselineGroupMean, Normalizer: rl.NormalizerNone},
+	{Name: "maxrl", Baseline: rl.BaselineGroupMean, Normalizer: rl.NormalizerGroupMean},
 }
 
-// Advantages computes the advantages of a batch of groups in three ways:
+// Advantages computes the advantages of a batch of groups in these ways:
 //
-//	local   (r - group mean) / (group std + eps)   GRPO
-//	global  (r - batch mean) / (batch std + eps)   REINFORCE++ without tokens
-//	hybrid  (r - group mean) / (batch std + eps)   Lite PPO (arXiv:2508.08221)
+//	local     (r - group mean) / (group std + eps)    GRPO
+//	global    (r - batch mean) / (batch std + eps)    REINFORCE++ without tokens
+//	hybrid    (r - group mean) / (batch std + eps)    Lite PPO (arXiv:2508.08221)
+//	raw       r                                       RFT
+//	centered  r - group mean                          Dr. GRPO
+//	maxrl     (r - group mean) / (group mean + eps)   MaxRL, without negative rewards only
 //
 // and, for a nearly equal group, the effect of dividing by its own deviation. All
 // deviations are sample deviations.
@@ -115,6 +121,9 @@ func Advantages(o AdvantageOptions) (out AdvantageResult, err error) {
 	}
 	out.Eps, out.options = o.Eps, o
 	for _, f := range advantageForms {
+		if f.Normalizer == rl.NormalizerGroupMean && slices.Min(o.batch()) < 0 {
+			continue
+		}
 		adv, st, err := rl.GroupAdvantages(o.batch(), size,
 			rl.AdvantageOptions{Baseline: f.Baseline, Normalizer: f.Normalizer, Eps: o.Eps})
 		if err != nil {

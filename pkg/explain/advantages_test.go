@@ -3,6 +3,7 @@ package explain
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"grpo/internal/expect"
@@ -18,11 +19,17 @@ func TestAdvantagesOfFourPrompts(t *testing.T) {
 	up, down := (1-mean)/(std+1e-6), -mean/(std+1e-6)
 	root3 := 1 / math.Sqrt(3)
 	want := map[string][][]float64{
-		"local":  {{0, 0, 0, 0}, {root3 * 1.5, -root3 * 1.5, root3 * 1.5, -root3 * 1.5}, {1.5, -0.5, -0.5, -0.5}, {0, 0, 0, 0}},
-		"global": {{up, up, up, up}, {up, down, up, down}, {up, down, down, down}, {down, down, down, down}},
-		"hybrid": {{0, 0, 0, 0}, {0.5 / std, -0.5 / std, 0.5 / std, -0.5 / std}, {0.75 / std, -0.25 / std, -0.25 / std, -0.25 / std}, {0, 0, 0, 0}},
+		"local":    {{0, 0, 0, 0}, {root3 * 1.5, -root3 * 1.5, root3 * 1.5, -root3 * 1.5}, {1.5, -0.5, -0.5, -0.5}, {0, 0, 0, 0}},
+		"global":   {{up, up, up, up}, {up, down, up, down}, {up, down, down, down}, {down, down, down, down}},
+		"hybrid":   {{0, 0, 0, 0}, {0.5 / std, -0.5 / std, 0.5 / std, -0.5 / std}, {0.75 / std, -0.25 / std, -0.25 / std, -0.25 / std}, {0, 0, 0, 0}},
+		"raw":      {{1, 1, 1, 1}, {1, 0, 1, 0}, {1, 0, 0, 0}, {0, 0, 0, 0}},
+		"centered": {{0, 0, 0, 0}, {0.5, -0.5, 0.5, -0.5}, {0.75, -0.25, -0.25, -0.25}, {0, 0, 0, 0}},
+		"maxrl":    {{0, 0, 0, 0}, {1, -1, 1, -1}, {3, -1, -1, -1}, {0, 0, 0, 0}},
 	}
-	zero := map[string]int{"local": 2, "global": 0, "hybrid": 2}
+	zero := map[string]int{"local": 2, "global": 0, "hybrid": 2, "raw": 1, "centered": 2, "maxrl": 2}
+	if len(r.Forms) != len(want) {
+		t.Errorf("%d forms, want %d", len(r.Forms), len(want))
+	}
 	for _, f := range r.Forms {
 		t.Run(f.Name, func(t *testing.T) {
 			for i := range want[f.Name] {
@@ -39,6 +46,36 @@ func TestAdvantagesOfFourPrompts(t *testing.T) {
 				t.Errorf("a group of equal rewards has advantage %v, want exactly 0", a)
 			}
 		}
+	}
+}
+
+func TestWeightOfAPrompt(t *testing.T) {
+	tests := []struct {
+		name    string
+		prompts []Prompt
+		want    []string
+		heading bool
+	}{
+		{"hard and easy", []Prompt{{"hard", []float64{1, 0, 0, 0}}, {"easy", []float64{1, 1, 1, 0}}}, []string{
+			"prompt mean local global hybrid raw centered maxrl",
+			"hard 0.2500 2.0000 1.8708 1.8708 1.0000 1.0000 4.0000",
+			"easy 0.7500 2.0000 1.8708 1.8708 1.0000 1.0000 1.3333",
+		}, false},
+		{"MaxRL is not defined for negative rewards", []Prompt{{"signed", []float64{1, -1}}},
+			[]string{"prompt mean local global hybrid raw centered signed 0.0000"}, false},
+		{"equal rewards", []Prompt{{"same", []float64{1, 1}}}, []string{"1 of the 1 groups has equal rewards"}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := DefaultAdvantages()
+			o.Prompts = tt.prompts
+			r, err := Advantages(o)
+			expect.OK(t, err)
+			textHas(t, textOf(t, r), tt.want...)
+			if got := strings.Contains(textOf(t, r), "What this means"); got != tt.heading {
+				t.Errorf("heading of the conclusions: %v, want %v", got, tt.heading)
+			}
+		})
 	}
 }
 

@@ -22,10 +22,20 @@ func (r AdvantageResult) WriteText(w io.Writer) error {
 		ZeroStd        int      // groups of equal rewards
 		Global         []string // their advantages under global
 		Spread         *spread
+		Weights        [][]string // of each prompt, under each form
 		NearDifference float64
 	}{AdvantageResult: r}
 	low, high := -1, -1
 	for i, x := range r.Prompts {
+		var weights []string
+		for _, f := range r.Forms {
+			weight := "n/a" // out of the range of a float64
+			if w := slices.Max(f.Advantages[i]) - slices.Min(f.Advantages[i]); !math.IsInf(w, 0) {
+				weight = num(w)
+			}
+			weights = append(weights, weight)
+		}
+		page.Weights = append(page.Weights, weights)
 		switch a := r.Forms[1].Advantages[i][0]; {
 		case x.Std > 0:
 			if low < 0 || x.Std < r.Prompts[low].Std {
