@@ -89,6 +89,19 @@ func readEmbedded(name string) ([]byte, error) {
 	return text, err
 }
 
+// MadeBy returns the command that makes a file, by the comment of an embedded configuration that names the file
+// ("init: bases/sort/model.safetensors # made by: grpo sft ..."); empty without one.
+func MadeBy(file string) string {
+	for _, name := range embedded() {
+		text, _ := readEmbedded(name)
+		if _, rest, ok := strings.Cut(string(text), ": "+file+" # made by: "); ok {
+			command, _, _ := strings.Cut(rest, "\n")
+			return command
+		}
+	}
+	return ""
+}
+
 // source is a configuration's text and its name in messages.
 type source struct {
 	label    string

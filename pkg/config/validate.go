@@ -79,8 +79,9 @@ func (d *Data) validate(v *validator, m Model) {
 
 func (m *Model) validate(v *validator) {
 	if m.Init != "base" && m.Init != "random" && !isPath(m.Init) {
-		v.reject("%s must be base, random or the path of a safetensors file (write ./%s for a file of this name)%s",
-			&m.Init, m.Init, suggest.DidYouMean(m.Init, []string{"base", "random"}))
+		v.reject("%s must be base, random or the file or folder of a checkpoint, and there is no file or folder of this "+
+			"name (for a model of Hugging Face: grpo pull model OWNER/NAME, then OWNER/NAME here)%s",
+			&m.Init, suggest.DidYouMean(m.Init, []string{"base", "random"}))
 	}
 }
 

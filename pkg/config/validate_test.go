@@ -30,7 +30,7 @@ var rules = []struct{ set, says, keys string }{
 	{"prompt_template=few_shot", "needs worked examples", "data.prompt_template"},
 	{`data.stop=["x",""]`, "empty text", "data.stop"},
 	{"prompt_template=chat", "needs", "data.prompt_template"},
-	{"init=bas", "write", "model.init"},
+	{"init=bas", "there is no file or folder of this name", "model.init"},
 	{"group_size=7", "multiple", "rollout.rollout_batch_size rollout.group_size"},
 	{"group_size=1", "at least", "rollout.group_size algorithm.loss_type"},
 	{"sampling_top_k=5 logprobs=sampled model.device=cuda", "CPU only", "rollout.logprobs model.device"},

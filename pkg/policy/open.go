@@ -32,7 +32,7 @@ func (m *Model) Open(seed uint64, threads int, work float64, progress model.Prog
 	if n.Device, err = openDevice(m.Config, n.Pool, work); err != nil {
 		return n, err
 	}
-	if n.Policy, err = m.policy("the initial weights", seed, n.Device.On); err != nil {
+	if n.Policy, err = m.policy("the initial weights (model.init)", seed, n.Device.On); err != nil {
 		return n, err
 	}
 	n.Params = n.Policy.Params()
@@ -71,6 +71,13 @@ func (m *Model) policy(what string, seed uint64, on model.Device) (model.Policy,
 		return tinylm.New(w, on), nil
 	}
 	w, name, err := savedWeights(c.Init)
+	if errors.Is(err, fs.ErrNotExist) {
+		fix := "name the file or folder of a checkpoint"
+		if command := config.MadeBy(c.Init); command != "" {
+			fix = "make it with: " + command
+		}
+		err = fmt.Errorf("%w (%s)", err, fix)
+	}
 	if err == nil && c.HiddenSize == 0 && w.Vocab != tokenizer.VocabSize {
 		err = fmt.Errorf("%s has a vocabulary of %d, the tokenizer of %d", name, w.Vocab, tokenizer.VocabSize)
 	}
