@@ -55,7 +55,7 @@ var needs = map[string]need{
 	"examples": {"data.prompt_template", "use chat or few_shot, or leave this key out", false,
 		func(c *Config) bool { return c.Data.PromptTemplate == "chat" || c.Data.PromptTemplate == "few_shot" }},
 	"checkpoint": {"model.init", "it is for a PEFT folder", false, func(c *Config) bool { return isPath(c.Model.Init) }},
-	"device": {"model.device", "the CPU computes in float32, and for a Llama or Qwen checkpoint also in bf16; " +
+	"device": {"model.device", "the CPU computes in float32, and for a Hugging Face folder or a GGUF file also in bf16; " +
 		"set model.device to cuda or auto", false, func(c *Config) bool {
 		m := &c.Model
 		return m.Device != "cpu" || m.Precision == "bf16" && isPath(m.Init)

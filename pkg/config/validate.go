@@ -110,7 +110,7 @@ func (c *Config) validateTrain(v *validator) {
 
 func (l *LoRA) validate(v *validator, m Model) {
 	if l.Rank != 0 && !isPath(m.Init) {
-		v.reject("%s needs a Llama or Qwen checkpoint: set model.init (--model) to a Hugging Face folder or a GGUF file",
+		v.reject("%s needs a checkpoint: set model.init (--model) to a Hugging Face folder or a GGUF file",
 			&l.Rank)
 	}
 }

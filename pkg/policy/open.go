@@ -55,7 +55,7 @@ func (m *Model) policy(what string, seed uint64, on model.Device) (model.Policy,
 	}
 	if m.LoRA.Rank > 0 {
 		return nil, config.Invalid(fmt.Errorf("train.lora.rank (%d): model.init (%s) is a TinyLM, and adapters are for "+
-			"Llama and Qwen checkpoints (leave train.lora out)", m.LoRA.Rank, c.Init))
+			"Hugging Face folders and GGUF files (leave train.lora out)", m.LoRA.Rank, c.Init))
 	}
 	if c.Device == "cpu" && c.Precision == bf16 {
 		return nil, config.Invalid(fmt.Errorf("model.precision (bf16) has no effect: %s is a TinyLM, which the CPU "+
@@ -168,7 +168,7 @@ func loadError(what string, err error) error {
 func LearnerError(err error) error {
 	if errors.Is(err, model.ErrCheckpointing) {
 		return config.Invalid(errors.New("train.gradient_checkpointing (true): TinyLM keeps its activations, " +
-			"which are small (leave this key out; it is for Llama and Qwen checkpoints)"))
+			"which are small (leave this key out; it is for Hugging Face folders and GGUF files)"))
 	}
 	return err
 }
