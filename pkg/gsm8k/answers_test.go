@@ -137,7 +137,7 @@ func TestRecords(t *testing.T) {
 		{"number with a solution", AnswerOptions{}, Fields{Solution: "work"}, `{` + q + `"answer":"1,200","work":"600*2=1200"}`, "Which?|600*2=1200\n#### 1200|1200"},
 		{"number with a solution of another one", AnswerOptions{}, Fields{Solution: "work"}, `{` + q + `"answer":72,"work":"So 70.\n#### 70"}`, "Which?|So 70.\n#### 72|72"},
 		{"number, boxed", AnswerOptions{Extract: "boxed"}, Fields{}, `{` + q + `"answer":"1+1\n#### 2"}`, "Which?|1+1\n\\boxed{2}|2"},
-		{"text for a number", AnswerOptions{}, Fields{}, `{` + q + `"answer":"yes"}`, "which is not a plain number either; texts, choices and mathematics need data.answer"},
+		{"text for a number", AnswerOptions{}, Fields{}, `{` + q + `"answer":"yes"}`, "which is not a plain number either; texts, choices, mathematics and Countdown need data.answer (or --answer of grpo data stats)"},
 		{"math", AnswerOptions{Kind: KindMath, Extract: "boxed"}, Fields{Question: "problem", Answer: "solution"}, `{"problem":"P","solution":"So \\boxed{x+1}."}`, `P|So \boxed{x+1}.|x+1`},
 		{"math, not closed", AnswerOptions{Kind: KindMath}, Fields{}, `{` + q + `"answer":"\\boxed{1"}`, `line 1: "answer" is "\\boxed{1", want a mathematical expression`},
 		{"pattern", AnswerOptions{Kind: KindText, Extract: "pattern:is (.*)"}, Fields{}, `{` + q + `"answer":"x"}`, "Which?||x"},

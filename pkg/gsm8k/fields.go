@@ -156,4 +156,4 @@ func (p *Problem) setNumber(values map[string]any, key string) (err error) {
 }
 
 // otherKinds is the advice about an answer that is no number.
-const otherKinds = "; texts, choices and mathematics need data.answer"
+const otherKinds = "; texts, choices, mathematics and Countdown need data.answer (or --answer of grpo data stats)"
