@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"grpo/internal/regular"
 	"grpo/pkg/config"
@@ -103,6 +104,8 @@ func inspect(dir string) (Kind, []string, error) {
 func Allow(dir string, kind Kind, same func() error) error {
 	is, names, err := inspect(dir)
 	switch {
+	case errors.Is(err, syscall.ENOTDIR):
+		return config.Invalid(fmt.Errorf("read the folder: %w (choose another with --out)", err))
 	case err != nil:
 		return fmt.Errorf("read the folder: %w (choose another with --out)", Explain(err))
 	case is == KindEmpty || is == kind && same == nil:
