@@ -177,6 +177,8 @@ func weightsIn(dir string) (string, error) {
 		strings.Join(names, ", "))
 }
 
+const giveModel = "give a run's folder, a checkpoint, a Hugging Face or PEFT folder or a GGUF file"
+
 // WeightsAt returns the weights that path names: a Hugging Face or PEFT folder, a GGUF file, a checkpoint's file or a
 // name in the Hugging Face cache as it is, the weights of a folder of grpo sft, or of a run's folder (ofRun) the "best"
 // or "last" checkpoint.
@@ -186,8 +188,7 @@ func WeightsAt(path, which string) (weights string, ofRun bool, err error) {
 	case InCache(path):
 		return path, false, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return "", false, config.Invalid(errors.New("no such file or folder; give a run's folder, a checkpoint, " +
-			"a Hugging Face or PEFT folder or a GGUF file"))
+		return "", false, config.Invalid(errors.New("no such file or folder; " + giveModel))
 	case err != nil:
 		return "", false, config.Invalid(err)
 	case !info.IsDir() || IsModel(path):
@@ -204,6 +205,11 @@ func WeightsAt(path, which string) (weights string, ofRun bool, err error) {
 		return "", false, config.Invalid(fmt.Errorf("it is %s; give the folder of one of its runs", kind))
 	}
 	weights = rundir.CheckpointIn(path, which)
+	if kind == rundir.KindEmpty || kind == rundir.KindOther {
+		if _, err := os.Lstat(weights); err != nil {
+			return "", false, config.Invalid(errors.New("this folder has neither a run nor weights; " + giveModel))
+		}
+	}
 	if err = regular.Folder(filepath.Dir(weights)); errors.Is(err, fs.ErrNotExist) {
 		err = nil // the weights may be missing
 	}

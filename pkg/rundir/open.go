@@ -67,6 +67,21 @@ func HasFiles(dir string) bool {
 	})
 }
 
+// runsIn says which folders in dir are runs, as advice; empty if none is.
+func runsIn(dir string) string {
+	entries, _ := os.ReadDir(dir)
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return !e.IsDir() || !HasFiles(filepath.Join(dir, e.Name()))
+	})
+	switch len(entries) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("; its folder %s is one", entries[0].Name())
+	}
+	return fmt.Sprintf("; its folders %s and %d more are: name these", entries[0].Name(), len(entries)-1)
+}
+
 func readRun(dir string) (*Run, error) {
 	info, err := os.Stat(dir)
 	var at *fs.PathError
@@ -95,7 +110,8 @@ func readRun(dir string) (*Run, error) {
 		}
 	}
 	if len(r.Missing) == len(runFiles) {
-		return nil, fmt.Errorf("%s: %w (no %s, %s or %s)", dir, ErrNotRun, ConfigFile, MetricsFile, ResultFile)
+		return nil, fmt.Errorf("%s: %w (no %s, %s or %s%s)", dir, ErrNotRun, ConfigFile, MetricsFile, ResultFile,
+			runsIn(dir))
 	}
 	if err := r.decode(content); err != nil {
 		return nil, err
