@@ -103,7 +103,7 @@ func (f *configFlags) add(c *cobra.Command, names []string, keys []keyFlag) {
 			"of several, later ones override earlier ones")
 	c.Flags().StringArrayVar(&f.set, "set", nil,
 		"set a configuration key, `KEY=VALUE`, e.g. --set rollout.group_size=4 "+
-			"(repeatable; see \"grpo config show\")")
+			"(repeatable; see \"grpo config show --docs\")")
 	complete(c, "config", func() []string { return names }, cobra.ShellCompDirectiveDefault)
 	completeSettings(c, "set", func() (keys []string) {
 		if takesKeys(c) {

@@ -177,7 +177,7 @@ solve the problems but rarely does, and trains it in seconds on a CPU.`,
   grpo sweep lr --values 3e-4,1e-3,3e-3       learning rates x seeds, with figures and a verdict
   grpo ablate baseline                        a comparison by name
   grpo assignment                             learning rate, baseline, length and std normalization
-  grpo config show                            every setting and its value`,
+  grpo config show --docs                     every setting, its default and its meaning`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       versionLine(build(s)),
