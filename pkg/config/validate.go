@@ -44,7 +44,7 @@ func (d *Data) validate(v *validator, m Model) {
 	if d.WeightAdd == 0 && d.WeightSub == 0 && d.WeightMul == 0 {
 		v.reject("%s, %s and %s must not all be 0", &d.WeightAdd, &d.WeightSub, &d.WeightMul)
 	}
-	if d.PromptTemplate == "chat" && !isPath(m.Init) {
+	if d.PromptTemplate == "chat" && !v.mayBePath(m.Init) {
 		v.reject("%s needs a checkpoint with a chat template: set model.init to a Hugging Face folder or a GGUF file",
 			&d.PromptTemplate)
 	}
@@ -78,7 +78,7 @@ func (d *Data) validate(v *validator, m Model) {
 }
 
 func (m *Model) validate(v *validator) {
-	if m.Init != "base" && m.Init != "random" && !isPath(m.Init) {
+	if m.Init != "base" && m.Init != "random" && !v.mayBePath(m.Init) {
 		v.reject("%s must be base, random or the file or folder of a checkpoint, and there is no file or folder of this "+
 			"name (for a model of Hugging Face: grpo pull model OWNER/NAME, then OWNER/NAME here)%s",
 			&m.Init, suggest.DidYouMean(m.Init, []string{"base", "random"}))
@@ -88,6 +88,9 @@ func (m *Model) validate(v *validator) {
 // isPath reports whether a string looks like a path: a misspelled name should not become a missing
 // file.
 func isPath(s string) bool { return strings.ContainsAny(s, `/\.`) }
+
+// mayBePath is isPath; where another key is wrong, names of files and folders were not looked for.
+func (v *validator) mayBePath(s string) bool { return isPath(s) || v.partial && s != "base" && s != "random" }
 
 // trainBatch returns the key that has the size of a train batch.
 func (c *Config) trainBatch() *int {
@@ -109,7 +112,7 @@ func (c *Config) validateTrain(v *validator) {
 }
 
 func (l *LoRA) validate(v *validator, m Model) {
-	if l.Rank != 0 && !isPath(m.Init) {
+	if l.Rank != 0 && !v.mayBePath(m.Init) {
 		v.reject("%s needs a checkpoint: set model.init (--model) to a Hugging Face folder or a GGUF file",
 			&l.Rank)
 	}

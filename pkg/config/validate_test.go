@@ -473,3 +473,11 @@ func TestValidateEveryValue(t *testing.T) {
 		}
 	}
 }
+
+// Where a key is wrong, model.init was not looked for: nothing is said of it.
+func TestUnknownKeyHidesNoCheckpoint(t *testing.T) {
+	_, err := Load(LoadOptions{Set: []string{"lorra.rank=4", "model.init=taught", "train.lora.rank=16", "data.prompt_template=chat"}})
+	if err == nil || !strings.Contains(err.Error(), `unknown key "lorra.rank"`) || strings.Contains(err.Error(), "model.init") {
+		t.Errorf("error %v", err)
+	}
+}
