@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,8 +188,11 @@ func makePairs(ctx context.Context, s *State, o *dataPairsOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(o.out); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(o.out); err == nil {
 		return fmt.Errorf("%w: write pairs: %s exists; remove it, or use another --out", config.ErrConfig, o.out)
+	}
+	if err := rundir.Writable(o.out); err != nil {
+		return fmt.Errorf("%w: write pairs: %w; use another --out", config.ErrConfig, err)
 	}
 	p := newProgress(s, o.quiet)
 	o.make.Config, o.make.Memory, o.make.Note, o.make.Progress = l.Config, s.checkMemory, p.Note, p.Doing

@@ -146,6 +146,25 @@ func MkdirAll(dir string) error {
 	return Explain(err)
 }
 
+// Writable returns an error if a file can't be made at path. It leaves nothing behind, so a long command can ask before it
+// starts; folders that path lacks count as writable where the first of them would be made.
+func Writable(path string) error {
+	if os.IsPathSeparator(path[len(path)-1]) {
+		return fmt.Errorf("write %s: it names a folder (give the name of a file)", path)
+	}
+	dir := filepath.Dir(path)
+	for up := filepath.Dir(dir); up != dir; dir, up = up, filepath.Dir(up) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	f, err := createTemp(filepath.Join(dir, filepath.Base(path)))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, Explain(err))
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // createTemp opens a new file next to path, named by process id and counter; it skips leftovers of
 // an earlier process with the same id.
 func createTemp(path string) (f *os.File, err error) {
