@@ -279,9 +279,9 @@ func (a *Adapter) Read(c *Config, base string) ([]safetensors.Tensor, error) {
 // of [Config.AdapterTensors]. base is the path of the base model, or its name on the Hub, which may have a revision.
 func AdapterFolder(base, revision string, l LoRA) (Folder, error) {
 	settings := map[string]any{
-		"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": base, "revision": nil,
-		"inference_mode": true,
-		"r": l.Rank, "lora_alpha": l.Alpha, "use_rslora": l.UseRSLoRA, "target_modules": l.Targets,
+		"peft_type": "LORA", "task_type": "CAUSAL_LM", "inference_mode": true,
+		"base_model_name_or_path": base, "revision": nil, "r": l.Rank,
+		"lora_alpha": l.Alpha, "use_rslora": l.UseRSLoRA, "target_modules": l.Targets,
 		"lora_dropout": 0, "bias": "none", "fan_in_fan_out": false, "init_lora_weights": true, "use_dora": false,
 		"modules_to_save": nil, "rank_pattern": map[string]int{}, "alpha_pattern": map[string]float64{},
 	}
