@@ -90,7 +90,9 @@ func (m *Model) validate(v *validator) {
 func isPath(s string) bool { return strings.ContainsAny(s, `/\.`) }
 
 // mayBePath is isPath; where another key is wrong, names of files and folders were not looked for.
-func (v *validator) mayBePath(s string) bool { return isPath(s) || v.partial && s != "base" && s != "random" }
+func (v *validator) mayBePath(s string) bool {
+	return isPath(s) || v.partial && s != "base" && s != "random"
+}
 
 // trainBatch returns the key that has the size of a train batch.
 func (c *Config) trainBatch() *int {

@@ -159,7 +159,7 @@ func TestOpenRefuses(t *testing.T) {
 	dir := fullRun(t)
 	for path, want := range map[string]string{filepath.Join(dir, "none"): "no such file", t.TempDir(): "not a run folder",
 		filepath.Join(dir, ConfigFile): "it is a file, not a run folder",
-		filepath.Dir(dir): "; its folder " + filepath.Base(dir) + " is one)"} {
+		filepath.Dir(dir):              "; its folder " + filepath.Base(dir) + " is one)"} {
 		_, err := Open(path)
 		expect.Error(t, err, want)
 	}
