@@ -44,7 +44,7 @@ type LogProbsResult struct {
 func LogProbs(p model.Policy, prompt, completion string) (out LogProbsResult, err error) {
 	defer named("logprobs", &err)
 	ids := model.EncodeRaw(p, prompt)
-	tokens := p.EncodeAfter(ids, completion, false)
+	tokens := p.EncodeAfter(ids, completion, "")
 	special, appended := p.Special(), false
 	if end := special.Answer; end != nil && !slices.Equal(p.Encode(end.Text), []int{end.ID}) {
 		tokens, appended = append(tokens, end.ID), true

@@ -63,6 +63,8 @@ func Overlap(a, b []Problem) int {
 // Template turns a question into the prompt: Prefix + question + Suffix.
 type Template struct {
 	Name, Prefix, Suffix string
+	// Answer is what a chat template writes between a prompt and the answer in a conversation that has one.
+	Answer string
 	// Trim leaves out white space around the question, as some chat templates do.
 	Trim bool
 	// Complete: the prompt includes the begin token, if there is one; a tokenizer adds none.

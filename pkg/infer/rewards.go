@@ -221,7 +221,7 @@ func RolloutSampling(c config.Rollout, t gsm8k.Template, tok model.Tokenizer) mo
 func RewardInput(m *policy.Model, cfg config.Config, t gsm8k.Template, p gsm8k.Problem, text string,
 	ended bool) gsm8k.RewardInput {
 	prompt := policy.EncodePrompts(m.Tokenizer, t, []gsm8k.Problem{p})[0]
-	ids := m.Tokenizer.EncodeAfter(prompt, text, false)
+	ids := m.Tokenizer.EncodeAfter(prompt, text, "")
 	if end := m.Special(cfg.Data).Answer; ended && end != nil {
 		ids = append(ids, end.ID)
 	}

@@ -100,10 +100,10 @@ type Tokenizer interface {
 	// EncodeAround is Encode of before + text + after, except that special tokens,
 	// such as <|im_end|>, count in before and after only: in text they are plain text.
 	EncodeAround(before, text, after string) []int
-	// EncodeAfter returns the tokens of text that follows other tokens, such as a completion: a tokenizer
-	// that puts a space before every text puts none before this one. In plain text special tokens
-	// are text.
-	EncodeAfter(before []int, text string, plain bool) []int
+	// EncodeAfter returns the tokens of template + text, which follow other tokens, as a completion does: a
+	// tokenizer that puts a space before every text puts none before this one. Special tokens count in
+	// template only.
+	EncodeAfter(before []int, template, text string) []int
 	// Token returns the text of one token, which of a special token is its name, and
 	// whether it is special.
 	Token(id int) (text string, special bool)

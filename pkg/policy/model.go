@@ -178,8 +178,8 @@ func (m *Model) chat(d config.Data) (gsm8k.Template, error) {
 	if err != nil {
 		return gsm8k.Template{}, config.Invalid(fmt.Errorf("data.prompt_template (chat): %s: %w", init, err))
 	}
-	return gsm8k.Template{Name: "chat", Prefix: f.Before, Suffix: f.After, Trim: f.Trim, Complete: true,
-		Examples: few}, nil
+	return gsm8k.Template{Name: "chat", Prefix: f.Before, Suffix: f.After, Answer: f.Answer, Trim: f.Trim,
+		Complete: true, Examples: few}, nil
 }
 
 // KnownCharacter reports whether TinyLM's vocabulary has a token for a character.

@@ -165,7 +165,7 @@ func (e *PairEncoder) completion(prompt string, before []int, text string, trunc
 	if err := e.knows(text); err != nil {
 		return nil, err
 	}
-	ids := e.tok.EncodeAfter(before, text, true)
+	ids := e.tok.EncodeAfter(before, "", text)
 	if truncated {
 		return ids, nil
 	}

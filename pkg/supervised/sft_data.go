@@ -76,8 +76,8 @@ type sftRow struct {
 
 // tokenize returns an example's tokens. If the prompt has no weight, it is the row's prompt,
 // which a batch may share; otherwise its tokens are predicted too, from the start token
-// on, or without one from the second token on, as in every language model. A completion that ended
-// gets the token end.
+// on, or without one from the second token on, as in every language model. What a chat template writes
+// before an answer is a part of the completion. A completion that ended gets the token end.
 func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, end int, promptWeight float64) sftRow {
 	ids := policy.EncodePrompts(tok, t, []gsm8k.Problem{{Question: e.Question}})[0]
 	first := len(ids)
@@ -85,7 +85,7 @@ func tokenize(tok model.Tokenizer, t gsm8k.Template, e gsm8k.Example, end int, p
 		first = max(1, len(tok.Start()))
 	}
 	weights := slices.Repeat([]float64{promptWeight}, len(ids)-first)
-	ids = append(ids, tok.EncodeAfter(ids, e.Completion, true)...)
+	ids = append(ids, tok.EncodeAfter(ids, t.Answer, e.Completion)...)
 	if e.Ended {
 		ids = append(ids, end)
 	}

@@ -39,8 +39,10 @@ func (wordTokenizer) Knows(string) bool                { return true }
 func (t wordTokenizer) EncodeAround(before, text, after string) []int {
 	return t.Encode(before + text + after)
 }
-func (t wordTokenizer) EncodeAfter(_ []int, text string, _ bool) []int { return t.Encode(text) }
-func (wordTokenizer) Token(int) (string, bool)                         { return "", false }
+func (t wordTokenizer) EncodeAfter(_ []int, template, text string) []int {
+	return t.Encode(template + text)
+}
+func (wordTokenizer) Token(int) (string, bool) { return "", false }
 
 // trained is the weight of a token with a label: -100 is not in the loss.
 func trained[I int | int32](label I) float64 {

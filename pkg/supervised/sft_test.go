@@ -41,6 +41,7 @@ func TestTokenize(t *testing.T) {
 		weights []float64
 	}{
 		{"ended", gsm8k.Template{Suffix: "\n"}, gsm8k.Example{Question: "ab", Completion: "12", Ended: true}, 6, true, []float64{0.1, 0.1, 0.1, 1, 1, 1}},
+		{"text before the answer", gsm8k.Template{Suffix: "\n", Answer: "w "}, gsm8k.Example{Question: "a", Completion: "1", Ended: true}, 6, true, []float64{0.1, 0.1, 1, 1, 1, 1}},
 		{"cut", gsm8k.Template{}, gsm8k.Example{Question: "a", Completion: "12"}, 3, false, []float64{0.1, 1, 1}},
 	} {
 		r := tokenize(tinylm.New(nil, nil), c.t, c.e, tokenizer.EOS, 0.1)

@@ -134,7 +134,7 @@ func (c *Chat) Answer(messages []hf.Message, answer string, truncated bool) ([]i
 			"follows (write the pair's prompt and completions as texts)")
 	}
 	tok := c.of.Tokenizer
-	ids := tok.EncodeAfter(tok.Encode(before), text, false)
+	ids := tok.EncodeAfter(tok.Encode(before), text, "")
 	if at := slices.IndexFunc(ids, func(id int) bool { return slices.Contains(tok.End(), id) }); at >= 0 {
 		ids = ids[:at]
 	}
@@ -151,6 +151,7 @@ func (c *Chat) Answer(messages []hf.Message, answer string, truncated bool) ([]i
 // Frame is a rendered conversation without its last message.
 type Frame struct {
 	Before, After string // around the message, up to where the assistant's turn begins
+	Answer        string // what the template writes from there to the assistant's answer
 	Trim          bool   // the template leaves out white space around messages
 }
 
@@ -190,6 +191,14 @@ func (d *Description) ChatFrame(system string, turns []string) (Frame, error) {
 	f.Before, f.After, found = strings.Cut(text, mark)
 	if !found || strings.Contains(f.After, mark) || !f.Trim && spaced != f.Before+" "+mark+"\n"+f.After {
 		return Frame{}, errors.New("the chat template does not show the user's message as it is")
+	}
+	const answer = "The-Answer-goes-HERE"
+	whole := append(messages, hf.Message{Role: "user", Content: mark}, hf.Message{Role: "assistant", Content: answer})
+	if all, err := chat.render(whole, false); err == nil {
+		rest, ok := strings.CutPrefix(all, text)
+		if lead, _, found := strings.Cut(rest, answer); ok && found {
+			f.Answer = lead
+		}
 	}
 	return f, nil
 }

@@ -37,10 +37,14 @@ func TestChatFrame(t *testing.T) {
 		says           string
 	}{
 		{name: "plain", template: "{{ bos_token }}" + loop + "[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}>", system: "S",
-			want: Frame{"<|start|>[system]S<|end|>[user]Q<|end|>[assistant]A<|end|>[user]", "<|end|>>", false}},
-		{name: "trimmed", template: loop + "{{ m.content | trim }};{% endfor %}", want: Frame{"Q;A;", ";", true}},
-		{name: "tools are none", template: loop + "{{ m.content }}{% endfor %}{% if tools is not none %}T{% endif %}", want: Frame{"QA", "", false}},
-		{name: "the date is fixed", template: "{{ strftime_now('%d %b %Y, %%') }}" + loop + "{{ m.content }}{% endfor %}", want: Frame{"26 Jul 2024, %QA", "", false}},
+			want: Frame{"<|start|>[system]S<|end|>[user]Q<|end|>[assistant]A<|end|>[user]", "<|end|>>", "", false}},
+		{name: "trimmed", template: loop + "{{ m.content | trim }};{% endfor %}", want: Frame{"Q;A;", ";", "", true}},
+		{name: "tools are none", template: loop + "{{ m.content }}{% endfor %}{% if tools is not none %}T{% endif %}", want: Frame{"QA", "", "", false}},
+		{name: "the date is fixed", template: "{{ strftime_now('%d %b %Y, %%') }}" + loop + "{{ m.content }}{% endfor %}", want: Frame{"26 Jul 2024, %QA", "", "", false}},
+		{name: "thoughts", template: loop + "[{{ m.role }}]{% if loop.last and m.role == 'assistant' %}<think></think>{% endif %}{{ m.content }}{% endfor %}" +
+			"{% if add_generation_prompt %}[assistant]{% endif %}", want: Frame{"[user]Q[assistant]A[user]", "[assistant]", "<think></think>", false}},
+		{name: "another opening", template: loop + "[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[answer]{% endif %}",
+			want: Frame{"[user]Q[assistant]A[user]", "[answer]", "", false}},
 		{name: "no question", template: "x", says: "does not show"},
 		{name: "twice", template: loop + "{{ m.content }}{{ m.content }}{% endfor %}", says: "does not show"},
 		{name: "changed", template: loop + "{{ m.content | upper }}{% endfor %}", says: "does not show"},

@@ -194,8 +194,8 @@ func (t Tokenizer) EncodeAround(before, text, after string) []int {
 	return wide(t.bpe.EncodeAround(before, text, after))
 }
 
-func (t Tokenizer) EncodeAfter(before []int, text string, plain bool) []int {
-	return wide(t.bpe.EncodeAfter(narrow(before), text, plain))
+func (t Tokenizer) EncodeAfter(before []int, template, text string) []int {
+	return wide(t.bpe.EncodeAfter(narrow(before), template, text))
 }
 
 func (t Tokenizer) Token(id int) (text string, special bool) {

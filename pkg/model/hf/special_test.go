@@ -93,7 +93,7 @@ func TestEndTokenInPlainText(t *testing.T) {
 	if ids := c.Tokenizer.EncodeAround("", "x<|im_end|><a>", "<|im_end|>"); slices.Index(ids, end) != len(ids)-1 || !slices.Contains(ids, 256) {
 		t.Errorf("the text around one is %v", ids)
 	}
-	if ids := c.Tokenizer.EncodeAfter([]int32{1}, "x<|im_end|>", true); slices.Contains(ids, end) {
+	if ids := c.Tokenizer.EncodeAfter([]int32{1}, "", "x<|im_end|>"); slices.Contains(ids, end) {
 		t.Errorf("a plain completion is %v", ids)
 	}
 }

@@ -67,7 +67,9 @@ func (Tokenizer) EncodeAround(before, text, after string) []int {
 	return tokenizer.Encode(before + text + after)
 }
 
-func (Tokenizer) EncodeAfter(_ []int, text string, _ bool) []int { return tokenizer.Encode(text) }
+func (Tokenizer) EncodeAfter(_ []int, template, text string) []int {
+	return tokenizer.Encode(template + text)
+}
 
 func (Tokenizer) Token(id int) (text string, special bool) {
 	switch id {

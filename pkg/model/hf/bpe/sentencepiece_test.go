@@ -238,7 +238,7 @@ func (s *slow) compare(t *testing.T, tok *Tokenizer, text string) {
 	if !slices.ContainsFunc(s.added, func(a addedToken) bool { return strings.Contains(text, a.Content) }) {
 		whole := *s
 		whole.prefix = false
-		if got := tok.EncodeAfter([]int32{tok.ids["a"]}, text, true); !slices.Equal(got, whole.encode(text)) {
+		if got := tok.EncodeAfter([]int32{tok.ids["a"]}, "", text); !slices.Equal(got, whole.encode(text)) {
 			t.Fatalf("%q after another text\n got %v\nwant %v", text, got, whole.encode(text))
 		}
 		if utf8.ValidString(text) && !strings.Contains(text, meta) && s.lossless() {
@@ -330,7 +330,7 @@ func TestSpaces(t *testing.T) {
 				t.Errorf("%s%q: %s, want %s", tt.parts, text, got, want)
 			}
 		}
-		after := join(tok.EncodeAfter([]int32{3}, "ab", true)) + " " + join(tok.EncodeAfter([]int32{3, 1}, "ab", true))
+		after := join(tok.EncodeAfter([]int32{3}, "", "ab")) + " " + join(tok.EncodeAfter([]int32{3, 1}, "", "ab"))
 		if after != tt.more {
 			t.Errorf("%safter a text and after a token: %s, want %s", tt.parts, after, tt.more)
 		}

@@ -44,19 +44,16 @@ const (
 	afterText
 )
 
-// EncodeAfter returns the ids of text that follows ids. In plain text, as of a completion,
-// special tokens are text.
-func (t *Tokenizer) EncodeAfter(ids []int32, text string, plain bool) []int32 {
-	p, hi := afterText, 0
+// EncodeAfter returns the ids of template + text, which follow ids. Special tokens are found in
+// template only.
+func (t *Tokenizer) EncodeAfter(ids []int32, template, text string) []int32 {
+	p := afterText
 	if len(ids) == 0 || slices.Equal(ids, t.begin) {
 		p = atStart
 	} else if t.Added(ids[len(ids)-1]) {
 		p = afterToken
 	}
-	if plain {
-		hi = len(text)
-	}
-	return t.encode(text, 0, hi, p)
+	return t.encode(template+text, len(template), len(template)+len(text), p)
 }
 
 // EncodeAround returns the ids of before + text + after. Special tokens are found in
