@@ -155,8 +155,8 @@ func load(d config.Data, a gsm8k.Answers, final int, sft bool) (*Splits, error) 
 		}
 	}
 	if n := gsm8k.Overlap(p.Val, p.Test); n > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d questions of the test file are also in the validation file: on these the test "+
-			"problems say nothing more", n))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d questions of the test file are also in the validation file: on these the "+
+			"test problems say nothing more", n))
 	}
 	p.cutVal(curve)
 	return p, nil

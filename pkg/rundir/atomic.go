@@ -146,8 +146,8 @@ func MkdirAll(dir string) error {
 	return Explain(err)
 }
 
-// Writable returns an error if a file can't be made at path. It leaves nothing behind, so a long command can ask before it
-// starts; folders that path lacks count as writable where the first of them would be made.
+// Writable returns an error if a file can't be made at path. It leaves nothing behind, so a long command
+// can ask before it starts. Of folders that are missing, it tries where the first would be made.
 func Writable(path string) error {
 	if os.IsPathSeparator(path[len(path)-1]) {
 		return fmt.Errorf("write %s: it names a folder (give the name of a file)", path)
