@@ -191,6 +191,7 @@ func TestLoRARate(t *testing.T) {
 		{load("smollm2", lora), 1e-4},
 		{load("smollm2", lora, "lr=3e-5"), 3e-5},
 		{load("", lora, "init=./x"), 1e-2},
+		{load("gsm8k", "init=./x", "train.lora.rank=4"), 1e-4}, // the configuration's own rate is for adapters
 		{load(write(t, "model: {init: ./x}\ntrain: {learning_rate: 1e-4, lora: {rank: 8}}")), 1e-4},
 		{load(write(t, "model: {init: ./x}\ntrain: {learning_rate: 1e-4}"), lora), 1e-4},
 		{load(write(t, "model: {init: ./x}\ntrain: {lora: {rank: 8}}")), 1e-2},

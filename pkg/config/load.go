@@ -91,6 +91,9 @@ func loadFrom[T Root](files []*source, opts LoadOptions, defaults T) (*Loaded[T]
 	for _, src := range files {
 		doc := formOf(defaults).Decode(src.label, src.text, &out.Config)
 		out.place(src, doc)
+		if c, ok := any(&out.Config).(*Config); ok && src.embedded {
+			out.adapters = c.Train.LoRA.Rank > 0
+		}
 		problems = append(problems, doc.Problems...)
 		maps.Copy(broken, doc.Broken)
 	}
@@ -275,6 +278,8 @@ type Loaded[T Root] struct {
 	origins map[string]Origin
 	// resolved is the label of a file that [Marshal] wrote; empty without one.
 	resolved string
+	// adapters: the embedded configuration trains adapters, so its learning rate is meant for these.
+	adapters bool
 	// Given are the values that gave way to settings of [LoadOptions].Arm: their keys have their defaults.
 	Given []Given
 }

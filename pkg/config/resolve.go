@@ -142,7 +142,7 @@ func (l *Loaded[T]) useValSize(only string) {
 const loraRate = 10
 
 // useLoRARate raises the default learning rate under LoRA. A rate of the source that sets
-// the rank, or of a stronger one, is meant for the adapters.
+// a rank, or of a stronger one, is meant for the adapters.
 func (l *Loaded[T]) useLoRARate() {
 	c, ok := any(&l.Config).(*Config)
 	if !ok || c.Train.LoRA.Rank == 0 {
@@ -153,7 +153,7 @@ func (l *Loaded[T]) useLoRARate() {
 	if rank.AskedBy != "" {
 		rank = l.origins[rank.AskedBy]
 	}
-	if rate.Source <= SourceEmbedded && rate.Source < rank.Source {
+	if rate.Source <= SourceEmbedded && rate.Source < rank.Source && !(rate.Source == SourceEmbedded && l.adapters) {
 		rate.AskedBy = "train.lora.rank"
 		c.Train.LearningRate, l.origins[path] = loraRate*c.Train.LearningRate, rate
 	}
