@@ -97,8 +97,8 @@ func Wait(ctx context.Context, dir string, opts WaitOptions) (*sweepdir.Sweep, e
 		return s, e
 	}
 	if k := s.Manifest.NextLook(); k >= 0 {
-		return s, fmt.Errorf("the look at %d seeds of %s was not taken: no job in %s does it any more; the same command does, "+
-			"and submits the runs after it", s.Manifest.Looks[k].Seeds, dir, opts.Queue.Name())
+		return s, fmt.Errorf("the look at %d seeds of %s was not taken: no job in %s does it any more; the same command "+
+			"does, and submits the runs after it", s.Manifest.Looks[k].Seeds, dir, opts.Queue.Name())
 	}
 	return s, nil
 }
