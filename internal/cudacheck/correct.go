@@ -29,12 +29,12 @@ func golden(c *check) (*table, error) {
 		out, err := c.program(onCard, tests.binary, "-test.v", "-test.run", tests.run, "-test.skip", tests.skip)
 		count := func(word string) int { return bytes.Count(out, []byte("--- "+word+":")) }
 		t.row(tests.what, count("PASS"), count("FAIL"), count("SKIP"))
-		if err == nil && count("PASS") == 0 {
-			t.fails("%s: no test ran", tests.what)
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			t.fails("%s: %s; each in a process of its own: %s", tests.what, failures(out, err),
 				c.alone(tests.binary, tests.run, tests.skip))
+		case count("PASS") == 0:
+			t.fails("%s: no test ran", tests.what)
 		}
 		if all := reached.FindAllSubmatch(out, -1); len(all) > 0 {
 			t.note("PyTorch's file, reached in the last of %d runs: %s.", len(all), all[len(all)-1][1])

@@ -232,12 +232,12 @@ func (a *Analysis) stableWithClip() []Finding {
 			continue
 		}
 		f := a.armFinding(ClipHolds, i, FinalMetric)
-		updates := free.Of(UpdatesPerStepMetric).Mean
+		updates, rate := free.Of(UpdatesPerStepMetric).Mean, a.ConfigOf(i)[RateKey]
 		fell := false
 		for j := range a.Arms {
 			clipped := &a.Arms[j]
 			same := math.Abs(clipped.Of(UpdatesPerStepMetric).Mean-updates) < sameUpdates &&
-				a.ConfigOf(j)[RateKey] == a.ConfigOf(i)[RateKey]
+				a.ConfigOf(j)[RateKey] == rate
 			switch {
 			case !same || !offPolicy(clipped) || clipped.Of(ClipFractionMetric).N == 0:
 			case clipped.collapsed():

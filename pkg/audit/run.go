@@ -104,7 +104,8 @@ func placeboRequest(c config.Config, seeds []uint64) sweep.Request {
 	return sweep.Request{
 		Name: "placebo", Title: "Placebo rewards", Question: "Does the recipe gain without a reward for right answers?",
 		Arms: []sweep.ArmRequest{arm(randomReward), arm(constantReward,
-			sweep.Setting{Key: custom + "name", Value: constantReward}, sweep.Setting{Key: custom + "pattern", Value: "^"})}, // matches all
+			sweep.Setting{Key: custom + "name", Value: constantReward},
+			sweep.Setting{Key: custom + "pattern", Value: "^"})}, // matches all
 		Seeds: seeds,
 	}
 }

@@ -94,7 +94,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// threads is the share of the cores for each of so many parallel runs.
+// threads is the number of threads of each run, of this many in parallel.
 func (o Options) threads(runs int) int { return max(1, o.Cores/max(1, runs)) }
 
 // Slots is the number of parallel runs if jobs are requested (0 = one per core).
