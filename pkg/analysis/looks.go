@@ -429,7 +429,7 @@ func armsOf(c *Comparison) []int {
 func (r *ArmResult) Trained() int {
 	n := len(r.Runs)
 	for _, s := range r.Runs {
-		if (s.State == sweepdir.Stopped || s.State == sweepdir.Planned) && s.Run == nil {
+		if sweepdir.LeftOut(s.State) && s.Run == nil {
 			n--
 		}
 	}

@@ -241,7 +241,7 @@ func (m *methods) Arms() (out []string) {
 // Trained is the number of runs that were trained or will be, whatever a look or halving has left out.
 func (m *methods) Trained() (n int) {
 	for _, s := range m.states {
-		if s.State != sweepdir.Stopped && s.State != sweepdir.Planned && s.Dir != "-" {
+		if !sweepdir.LeftOut(s.State) && s.Dir != "-" {
 			n++
 		}
 	}

@@ -161,7 +161,7 @@ func openArm(s *analysis.Side, dir, arm, flag string) error {
 	}
 	// What the sweep does not train, or not before another look, is no run that is missing.
 	s.Runs = slices.DeleteFunc(sw.OfArm(at), func(r sweepdir.RunState) bool {
-		return !r.Finished() && (r.State == sweepdir.Stopped || r.State == sweepdir.Planned)
+		return !r.Finished() && sweepdir.LeftOut(r.State)
 	})
 	m := &sw.Manifest
 	s.Added, s.Chosen = len(m.Added) > 0, m.Seeds[:min(m.ChosenOn(), len(m.Seeds))]

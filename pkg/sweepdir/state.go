@@ -32,6 +32,9 @@ func Ended(state string) bool {
 	return state == rundir.StateDone || state == rundir.StateDiverged || state == Stopped
 }
 
+// LeftOut reports whether a run in this state is not trained on: halving or a look has stopped it, or a look comes first.
+func LeftOut(state string) bool { return state == Stopped || state == Planned }
+
 // Sweep is the content of a sweep's folder.
 type Sweep struct {
 	Dir      string
